@@ -1,21 +1,20 @@
-"""Share an array among the blocks of a grid, and the warpgroups of a block.
+"""Divide an array among the blocks of a grid, and the warpgroups of a block.
 
 Goal
     Write the kernel that computes SiLU, x * sigmoid(x), of an array in a GPU's memory.
-    Each warpgroup does bn elements of its own, and together they do all, each
-    once. The launch, with its grid and its warpgroups, is given.
+    Each warpgroup computes its own bn elements, so that together they compute every
+    element once. The launch, with its grid and its warpgroups, is given.
 
 Concept
-    A GPU is a hundred or so processors, called SMs: an H100 has 132. Each holds many
-    threads at a time, and they wait for memory in turns, so that while some wait,
-    others compute. To keep an H100's memory busy, tens of KiB have to be
-    on their way to each SM at all times.
+    A GPU has a hundred or so processors, called SMs; an H100 has 132. Each SM holds
+    many threads. While some of them wait for memory, others compute. To keep an H100's
+    memory busy, tens of KiB must be on their way to each SM at all times.
 
-    A launch is a *grid* of *blocks*. A block runs on one SM, start to end, and no
-    block knows when the others run. In a block are *warpgroups*: 128 threads that
-    go through the kernel together. In Mosaic GPU you write the program of a
-    warpgroup, and its values are whole arrays, spread over the registers of the
-    128. Pallas calls a warpgroup a thread:
+    A launch is a *grid* of *blocks*. A block runs on one SM from start to end, and
+    doesn't know when the other blocks run. A block consists of *warpgroups*: 128
+    threads that go through the kernel together. In Mosaic GPU you write the program of
+    one warpgroup. Its values are whole arrays, spread over the registers of the 128
+    threads. Pallas calls a warpgroup a thread:
 
         grid       | block 0       | block 1       | block 2       | ...
         warpgroup  |   0   |   1   |   0   |   1   |   0   |   1   |
@@ -23,16 +22,16 @@ Concept
                    |       |
                  thread 0 .. 127     each has bn / 128 elements in registers
 
-    Nothing cuts x into blocks for you, as a BlockSpec does on a TPU: a kernel gets
-    Refs of the whole arrays, in global memory. `lax.axis_index("block")` says which
-    block this is, `lax.axis_index("wg")` which of its warpgroups, and
-    `lax.axis_size` how many there are of either. To index a Ref with
-    `pl.ds(start, size)` is to load that part to registers, or to store it.
+    On a TPU, a BlockSpec cuts x into blocks for you. Here a kernel gets Refs of the
+    whole arrays, in global memory. `lax.axis_index("block")` returns the block's number,
+    `lax.axis_index("wg")` the warpgroup's number within its block, and `lax.axis_size`
+    the number of either. Indexing a Ref with `pl.ds(start, size)` loads that part to
+    registers, or stores to it.
 
-    All run at the same time. If two warpgroups write the same element, nobody knows
-    whose value stays, even if both are right today. That is a race.
+    All warpgroups run at the same time. If two of them write the same element, either
+    value may remain. That is a race, even if both values are right today.
 
-    For 16 Mi elements in float32, 128 MiB have to move: 40 µs of an H100, if all of
+    For 16 Mi elements in float32, 128 MiB have to move: 40 µs on an H100, if all of
     its SMs take part.
 
 Shapes
@@ -60,12 +59,12 @@ from jaxtyping import Array, Float
 
 
 def threads_and_grids_spec(x: Float[Array, "N"]) -> Float[Array, "N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x * jax.nn.sigmoid(x)
 
 
 def threads_and_grids_kernel(x_gmem, o_gmem, *, bn):
-    """What one warpgroup does: its bn elements."""
+    """Compute the bn elements of one warpgroup."""
     # BEGIN SOLUTION
     raise NotImplementedError(
         "load the bn elements of this warpgroup, compute SiLU in float32, store it"
@@ -74,7 +73,7 @@ def threads_and_grids_kernel(x_gmem, o_gmem, *, bn):
 
 
 def threads_and_grids(x: Float[Array, "N"], *, bn=512, warpgroups=2) -> Float[Array, "N"]:
-    """Launch: as many blocks as x has pieces for all warpgroups of a block. Given."""
+    """Launch: one block for every bn * warpgroups elements of x. Given."""
     return plgpu.kernel(
         functools.partial(threads_and_grids_kernel, bn=bn),
         out_type=jax.ShapeDtypeStruct(x.shape, x.dtype),

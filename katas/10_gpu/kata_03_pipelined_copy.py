@@ -1,16 +1,16 @@
-"""Keep copies under way in both directions: a ring of slots on an SM.
+"""Keep copies in flight in both directions: a ring of slots on an SM.
 
 Goal
-    Write the loop of a kernel that computes relu(x) ** 2. Each block has `steps`
-    boxes of bm rows, one after the other, and a ring of `slots` slots for boxes that
-    come and as many for boxes that go. While one is computed, the next slots - 1
+    Write the loop of a kernel that computes relu(x) ** 2. Each block computes `steps`
+    boxes of bm rows, one after the other. It has a ring of `slots` slots for incoming
+    boxes, and another for outgoing ones. While one box is computed, the next slots - 1
     are on their way in, and earlier results on their way out. The launch is given.
 
 Concept
     Memory answers after about a microsecond. In that time, an H100 could move 3 MiB,
-    25 KiB for each of its SMs. So that much has to be asked for at all times, or
-    memory is idle. With one box at a time it is idle while the SM computes, and
-    nothing is computed while a box comes. With a ring, both go on, here with 3 slots:
+    25 KiB for each of its SMs. So that much must be in flight at all times, or memory
+    is idle. With one box at a time, memory is idle while the SM computes, and the SM is
+    idle while a box is loaded. With a ring, both stay busy, here with 3 slots:
 
         step          0        1        2        3        4
         coming in     1, 2     2, 3     3, 4     4, 5     5, 6
@@ -18,23 +18,23 @@ Concept
         going out              0        0, 1     1, 2     2, 3
         slot          0        1        2        0        1
 
-    Each slot has its own barrier for what comes. A barrier knows nothing of
-    steps, only whether it has been completed since this warpgroup last waited for it:
-    wait for it once each time it completes.
+    Each slot has its own barrier for incoming boxes. A barrier doesn't count steps. It
+    only knows whether it has completed since this warpgroup last waited for it, so wait
+    for it once each time it completes.
 
-    A slot is used again `slots` steps later, and twice that needs care:
+    A slot is used again `slots` steps later, which needs care in two places:
 
-    - x_smem: the box that comes may only be asked for after what the slot held has been
-      read. The one read last is that of the step before.
-    - o_smem: the copy that left from this slot must have read it. Copies out are
-      finished in the order in which they were sent, so it is enough to count:
+    - x_smem: start to load a box only after the slot's old box has been read. The box
+      that was read last is that of the step before.
+    - o_smem: the copy out from this slot must have read it. Copies out are finished in
+      the order in which they were started, so it is enough to count:
       `wait_smem_to_gmem(n, wait_read_only=True)` waits until at most n of them
       have still to be read. It doesn't wait until they have been written to GMEM.
 
-    At the end, nothing may be left: wait for all that is still going out.
+    At the end, wait for all copies out that are still in flight.
 
-    The grid has one block for each SM. There is no second block on it that could
-    work while this one waits: the ring has to hide all of it.
+    The grid has one block for each SM. No second block on the SM can work while this
+    one waits, so the ring has to hide all of the latency.
 
 Shapes
     name     dtype[dims]              memory space   Ref's shape      block
@@ -64,12 +64,12 @@ from jaxtyping import Array, Float
 
 
 def pipelined_copy_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.square(jnp.maximum(x, 0))
 
 
 def pipelined_copy_kernel(x_gmem, o_gmem, x_smem, o_smem, here, *, steps):
-    """What a block does: `steps` boxes of rows, one after the other."""
+    """Compute `steps` boxes of rows, one after the other."""
     slots, bm, _ = x_smem.shape
 
     def rows(i):
@@ -77,13 +77,13 @@ def pipelined_copy_kernel(x_gmem, o_gmem, x_smem, o_smem, here, *, steps):
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "bring boxes slots - 1 steps ahead, compute, send, and free each slot before it is used again"
+        "load boxes slots - 1 steps ahead, compute, copy out, and free each slot before it is used again"
     )
     # END SOLUTION
 
 
 def pipelined_copy(x: Float[Array, "M N"], *, bm=64, blocks=132, slots=2) -> Float[Array, "M N"]:
-    """Launch: as many blocks as run at a time; each has its slots. Given."""
+    """Launch: as many blocks as run at a time, each with its own slots. Given."""
     (M, N), ring = x.shape, plgpu.SMEM((slots, bm, x.shape[1]), x.dtype)
     return plgpu.kernel(
         functools.partial(pipelined_copy_kernel, steps=M // (bm * blocks)),

@@ -1,8 +1,8 @@
 """Multiply on the tensor cores, from shared memory.
 
 Goal
-    Write the kernel of a matmul in float16 or bfloat16. Each block has one box of
-    the result, (bm, bn). In steps over K, it brings a box of a and of b, multiplies
+    Write the kernel of a matmul in float16 or bfloat16. Each block computes one box of
+    the result, (bm, bn). In steps over K, it loads a box of a and of b, multiplies
     them on the tensor cores, and sums in float32. The launch is given.
 
 Concept
@@ -20,21 +20,21 @@ Concept
         +--------+         +------------+   warp 3             48 .. 63
 
     SMEM has 32 banks of 4 bytes. In rows of 128 bytes, the same 16 bytes of eight rows
-    lie in the same banks and would come one after the other. So a box is stored
-    *swizzled*: piece p of row r, 16 bytes, goes to place p xor (r mod 8). The pieces
-    of a column are then in different banks:
+    are in the same banks, and would be read one after the other. So a box is stored
+    *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then the
+    pieces of a column are in different banks:
 
         row 0     0 1 2 3 4 5 6 7       row 2     2 3 0 1 6 7 4 5
         row 1     1 0 3 2 5 4 7 6       row 3     3 2 1 0 7 6 5 4   ...
 
-    The engine swizzles while it copies, and wgmma knows it: the launch says so in
-    the `transforms` of each buffer, tiles of 8 x 64 elements and 128 bytes. You
-    index as ever.
+    The engine swizzles while it copies, and wgmma expects it: the launch sets the
+    `transforms` of each buffer to tiles of 8 x 64 elements and to 128 bytes. Indexing
+    stays the same.
 
-    `plgpu.wgmma(acc, a, b)` only begins: it returns while the tensor cores still
-    read a and b. `plgpu.wgmma_wait(n)` waits until at most n of those begun
-    are left. Before that, nothing may be copied into a or b. `plgpu.ACC` is the
-    type of an accumulator for `pl.run_scoped`. It begins at 0, and reading it waits.
+    `plgpu.wgmma(acc, a, b)` only starts a product: it returns while the tensor cores
+    still read a and b. `plgpu.wgmma_wait(n)` waits until at most n of the started
+    products are left. Before that, don't copy into a or b. `plgpu.ACC` is the type of
+    an accumulator for `pl.run_scoped`. An accumulator starts at 0, and reading it waits.
 
     For 4096 x 4096 x 4096, an H100 takes 139 µs at its peak of 989 TFLOP/s. With
     bm = bn = 128, a and b are read 32 times each, mostly from L2.
@@ -49,7 +49,7 @@ Shapes
     o_smem   a.dtype[bm, bn]   SMEM scratch   (bm, bn)      -
     here     barrier           SMEM scratch   ()            -
 
-    The barrier is complete after two arrivals.
+    The barrier completes after two arrivals.
 
 Try
     pytest -k wgmma_matmul          stuck?  kata hint wgmma_matmul
@@ -67,19 +67,19 @@ from jaxtyping import Array, Float
 
 
 def wgmma_matmul_spec(a: Float[Array, "M K"], b: Float[Array, "K N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 
 def wgmma_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_smem, here):
-    """What a block does: one box of the result, in steps over K."""
+    """Compute one box of the result, in steps over K."""
     (bm, bk), bn = a_smem.shape, b_smem.shape[1]
     rows = pl.ds(lax.axis_index("i") * bm, bm)
     columns = pl.ds(lax.axis_index("j") * bn, bn)
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "sum the products of boxes of a and b over K with wgmma, and send the result"
+        "sum the products of boxes of a and b over K with wgmma, and copy the result out"
     )
     # END SOLUTION
 

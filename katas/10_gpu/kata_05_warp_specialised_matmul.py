@@ -1,30 +1,30 @@
-"""Let one warpgroup bring boxes, and two multiply.
+"""Let one warpgroup load boxes, and two multiply.
 
 Goal
-    Write the kernel of a matmul whose blocks have three warpgroups. The third brings
-    boxes of a and b through a ring of slots. The first two multiply, each bm of the
-    2 * bm rows of the block's result. The launch is given.
+    Write the kernel of a matmul whose blocks have three warpgroups. The third loads
+    boxes of a and b through a ring of slots. The first two multiply: each
+    computes bm of the 2 * bm rows of the block's result. The launch is given.
 
 Concept
-    In wgmma_matmul, the tensor cores wait while boxes come. A loop of one warpgroup
-    can bring ahead, as in pipelined_copy, but then the same 128 threads ask for boxes,
-    wait for them and multiply. Roles are easier, and quicker: a *producer*
-    that runs ahead as far as there are slots, and *consumers* that never copy:
+    In wgmma_matmul, the tensor cores wait while boxes are loaded. One warpgroup can load
+    ahead, as in pipelined_copy, but then the same 128 threads start loads, wait for
+    boxes and multiply. Separate roles are easier, and faster: a *producer* that runs
+    ahead as far as there are slots, and *consumers* that never copy:
 
         producer     bring 0 | bring 1 | bring 2 | wait | bring 3 | wait ...
                        full[0] v  full[1] v ...      ^ free[0]
         consumer 0             | multiply 0 | multiply 1 | multiply 2 ...
         consumer 1             | multiply 0 | multiply 1 | multiply 2 ...
 
-    Each slot has two barriers. `full` is complete when both boxes have come: two
-    arrivals, one from each copy. `free` is complete when both consumers have
-    said `barrier_arrive`: they will not read the slot again. The producer waits
-    for it before it asks for the next box there; the first boxes find slots that
-    nobody has used. No box follows the last ones, so nobody waits for their slots.
+    Each slot has two barriers. `full` completes when both boxes have arrived: two
+    arrivals, one from each copy. `free` completes when both consumers have called
+    `barrier_arrive`: they will not read the slot again. The producer waits for `free`
+    before it loads the next box into the slot. The first boxes need no such wait, because
+    their slots are unused. The slots of the last boxes aren't used again, so nobody waits
+    for them.
 
     Both consumers share the box of b, so each byte of it is multiplied with twice the
-    rows: per step 2 * bm * bk + bk * bn elements come, for 4 * bm * bn * bk
-    operations.
+    rows: each step loads 2 * bm * bk + bk * bn elements, for 4 * bm * bn * bk operations.
 
     An SM has 65,536 registers, and the compiler gives each of the 384 threads the same:
     168. A producer needs few, and an accumulator many: 64 x 256 in float32 are
@@ -32,8 +32,8 @@ Concept
     ("decrease") or takes some ("increase"): 40 and 232 are usual, and
     128 * (40 + 2 * 232) = 64,512 fit.
 
-    `wgmma_wait(1)` lets one product run while the next one is begun. Then
-    the slot that is free is the one before.
+    `wgmma_wait(1)` lets one product run while the next one starts. After it, the slot of
+    the step before is free.
 
 Shapes
     name     dtype[dims]                 memory space   Ref's shape         block
@@ -64,12 +64,12 @@ from jaxtyping import Array, Float
 def warp_specialised_matmul_spec(
     a: Float[Array, "M K"], b: Float[Array, "K N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 
 def warp_specialised_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_smem, full, free):
-    """What a warpgroup does: the third brings boxes, the first two multiply."""
+    """The third warpgroup loads boxes, the first two multiply."""
     (slots, both, bk), bn = a_smem.shape, b_smem.shape[2]
     bm = both // 2
     i, j, wg = lax.axis_index("i"), lax.axis_index("j"), lax.axis_index("wg")
@@ -80,7 +80,7 @@ def warp_specialised_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_sme
     def bring():
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "bring all boxes of a_gmem and b_gmem through the ring, each as soon as its slot is free"
+            "load all boxes of a_gmem and b_gmem through the ring, each as soon as its slot is free"
         )
         # END SOLUTION
 
@@ -89,7 +89,7 @@ def warp_specialised_matmul_kernel(a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_sme
         mine = pl.ds(wg * bm, bm)
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "multiply as boxes come, free the slots that are used again, and send the result to o_gmem"
+            "multiply boxes as they arrive, free the slots that are used again, and copy the result to o_gmem"
         )
         # END SOLUTION
 

@@ -1,25 +1,25 @@
 """Attention on a Hopper: a producer, two consumers, and the softmax in registers.
 
 Goal
-    Write what a consumer does in the forward pass of flash attention. A block has a
-    head and 2 * bq queries, bq for each of two consumers. Box by box, they multiply by
-    keys, take the softmax online, and multiply by values. The producer, which brings
-    the boxes, and the launch are given.
+    Write the consumer in the forward pass of flash attention. A block has one head and
+    2 * bq queries, bq for each of two consumers. For each box of keys and values, a
+    consumer multiplies by the keys, updates the online softmax, and multiplies by the
+    values. The producer, which loads the boxes, and the launch are given.
 
 Concept
-    Everything is known already: the online softmax from flash_attention, and roles and
-    rings from warp_specialised_matmul. New is that a product's result is an operand
-    of the next. wgmma leaves the scores in registers, in its own layout, and the
-    softmax is computed right there. A row lies in four threads that sit together, so that
-    a row's maximum costs two exchanges:
+    You know the online softmax from flash_attention, and roles and rings from
+    warp_specialised_matmul. The new part: one product's result is an operand of the
+    next. wgmma leaves the scores in registers, in its own layout, and the softmax is
+    computed there. Four neighbouring threads hold a row, so a row's maximum costs two
+    exchanges:
 
         row of scores      0 1 | 2 3 | 4 5 | 6 7 | 8 9 | ...    columns
         thread of four      0     1     2     3     0    ...
 
     `s.max(axis=1)` and `s.sum(axis=1)` give one value for each row, and
-    `lax.broadcast_in_dim(m, s.shape, [0])` spreads it over the row again. Carry them
-    through the loop as they are: what a loop carries keeps its layout. So begin
-    with box 0, before the loop; its maximum is the first, and nothing is rescaled.
+    `lax.broadcast_in_dim(m, s.shape, [0])` spreads it over the row again. Carry these
+    values through the loop as they are: a carry keeps its layout. So process box 0
+    before the loop. Its maximum is the first, and nothing is rescaled.
 
     The weights go through SMEM: rounded, stored to p_smem, and committed, they are
     the left operand of the second product. p_smem has a part for each consumer.
@@ -27,11 +27,11 @@ Concept
         k_here -> wgmma -> k_free    max, exp2, sum    v_here -> wgmma -> v_free
                    q k                                            p v
 
-    Keys and values have rings of their own. A box of keys is free as soon as the
-    scores are there, long before its values are. Free only what is used again: the
-    boxes `slots` steps before the last need it, the later ones don't.
+    Keys and values have separate rings. A box of keys is free as soon as the scores are
+    computed, long before the box of values. Free only slots that are used again; those
+    of the last `slots` boxes aren't.
 
-    `exp2` is an instruction, `exp` is exp2 and a product. Scale scores by
+    `exp2` is one instruction, and `exp` is exp2 and a multiplication. Scale scores by
     D**-0.5 * log2(e) once, and use exp2 throughout: `scale` is that number.
 
     With `causal`, a query sees no later key. All queries see key 0, so each has
@@ -73,7 +73,7 @@ from jaxtyping import Array, Float
 def flash_attention_hopper_spec(
     q: Float[Array, "H T D"], k: Float[Array, "H D S"], v: Float[Array, "H S D"], *, causal=0
 ) -> Float[Array, "H T D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     s = (q @ k) * q.shape[2] ** -0.5
     if causal:
         s = jnp.where(jnp.tri(s.shape[1], s.shape[2], dtype=bool), s, -jnp.inf)
@@ -98,7 +98,7 @@ def flash_attention_hopper_kernel(
     steps_of,
     causal,
 ):
-    """What a warpgroup does: the third brings boxes, the first two attend."""
+    """The third warpgroup loads boxes, the first two attend."""
     (_, bq, D), (slots, bk, _) = q_smem.shape, v_smem.shape
     h, t, wg = lax.axis_index("h"), lax.axis_index("t"), lax.axis_index("wg")
     steps, scale = steps_of(t), D**-0.5 * 1.4426950408889634
@@ -119,7 +119,7 @@ def flash_attention_hopper_kernel(
 
         # BEGIN SOLUTION
         raise NotImplementedError(
-            "attend to box after box of keys and values with an online softmax, and send the result"
+            "attend to box after box of keys and values with an online softmax, and copy the result out"
         )
         # END SOLUTION
 
@@ -163,7 +163,7 @@ def flash_attention_hopper(
 
 
 def without_later_keys(s, first_query, first_key):
-    """-inf where a key comes after its query; in the layout in which wgmma leaves s."""
+    """Set s to -inf where a key comes after its query, in the layout in which wgmma leaves s."""
     query, key = (
         plgpu.broadcasted_iota(jnp.int32, s.shape, axis, layout=plgpu.Layout.WGMMA)
         for axis in (0, 1)
@@ -172,7 +172,7 @@ def without_later_keys(s, first_query, first_key):
 
 
 def ring_of_boxes(k_gmem, v_gmem, k_smem, v_smem, bk):
-    """For keys and for values: box i in GMEM, and a slot for it."""
+    """For keys and for values: return box i in GMEM, and the slot for it."""
 
     def of_keys(i, slot):
         return k_gmem.at[:, pl.ds(i * bk, bk)], k_smem.at[slot]
@@ -184,7 +184,7 @@ def ring_of_boxes(k_gmem, v_gmem, k_smem, v_smem, bk):
 
 
 def produce(steps, slots, boxes, here, free):
-    """Bring all boxes of each ring, one after the other, as slots are free."""
+    """Load all boxes of each ring, one after the other, as slots become free."""
     plgpu.set_max_registers(40, action="decrease")
 
     @pl.loop(0, steps)

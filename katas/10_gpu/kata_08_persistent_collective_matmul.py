@@ -1,39 +1,39 @@
 """Keep the tensor cores of a pair of SMs busy, box after box of the result.
 
 Goal
-    Write two roles of a matmul for a B200: the warpgroup that begins products, and the one
-    that sends results. A block, or with pair=2 a pair of blocks, stays and computes one
-    box of the result after another. The warpgroup that brings boxes, the loop over boxes
-    of the result and the launch are given.
+    Write two roles of a matmul for a B200: the warpgroup that starts products, and the one
+    that stores results. A block, or with pair=2 a pair of blocks, computes one box of the
+    result after another. The warpgroup that loads boxes, the loop over boxes of the result
+    and the launch are given.
 
 Concept
-    A block for each box of the result fills its ring, multiplies, and sends; then the next
-    block begins from nothing, and the tensor cores wait for it. A *persistent* kernel
-    launches as many blocks as there are SMs, and each goes through many boxes:
-    `plgpu.nd_loop` deals them out. Tensor memory has room for the sums of two, so that
-    one box leaves while the next is multiplied:
+    With a block for each box of the result, a block fills its ring, multiplies, and stores;
+    then the next block starts with an empty ring, and the tensor cores wait for it. A
+    *persistent* kernel launches as many blocks as there are SMs, and each computes many
+    boxes: `plgpu.nd_loop` distributes them. Tensor memory has room for the sums of two
+    boxes, so that one is stored while the next is multiplied:
 
         time ->
         wg 0 brings      0 0 0  1 1 1  2 2 2  ...        a ring that never empties
         wg 1 multiplies     0 0 0  1 1 1  2 2 2          half 0, half 1, half 0
         wg 2 sends                 0      1      2
 
-    Box t uses half t % 2 of acc_tmem. Two barriers belong to each half: `done`, when its
-    sums are complete, and `stored`, when they have been loaded and may be overwritten.
-    Slots are counted through all boxes, by t * steps + k: the ring doesn't begin anew.
+    Box t uses half t % 2 of acc_tmem. Each half has two barriers: `done`, when its sums
+    are complete, and `stored`, when they have been loaded and may be overwritten. Slots
+    are counted through all boxes, by t * steps + k: a new box doesn't restart the ring.
 
     Two SMs can multiply together: the tensor cores of both work on one product of 2 * bm
-    rows and 2 * bn columns. Each block brings its rows of a and half of the columns of b,
+    rows and 2 * bn columns. Each block loads its rows of a and half of the columns of b,
     and both read both halves of b:
 
                         b, brought by 0 | by 1
         a, block 0      sums of block 0          2 * bn columns
         a, block 1      sums of block 1
 
-    For 128 x 256 sums a block so brings 32 KiB a step instead of 48. One block of the two,
-    the leader, begins products for both: `collective_axis=axis` in tcgen05_mma and in
-    tcgen05_commit_arrive says so, and they arrive in both blocks. With pair=1, axis is
-    None, and each block leads itself.
+    So for 128 x 256 sums, a block loads 32 KiB per step instead of 48. One of the two
+    blocks, the leader, starts products for both: with `collective_axis=axis`, tcgen05_mma
+    and tcgen05_commit_arrive arrive in both blocks. With pair=1, axis is None, and each
+    block is its own leader.
 
     4096 x 4096 x 4096 is 256 boxes of 256 x 256 for 74 pairs: four rounds, the last of 34.
 
@@ -70,7 +70,7 @@ from jaxtyping import Array, Float
 def persistent_collective_matmul_spec(
     a: Float[Array, "M K"], b: Float[Array, "K N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 
@@ -87,7 +87,7 @@ def persistent_collective_matmul_kernel(
     done,
     stored,
 ):
-    """What a warpgroup does: the first brings, the second multiplies, the third sends."""
+    """The first warpgroup loads, the second multiplies, the third stores."""
     (slots, bm, bk), (pair, _, bn) = a_smem.shape, o_smem.shape
     (M, K), N = a_gmem.shape, b_gmem.shape[1]
     steps, axis = K // bk, "pair" if pair == 2 else None
@@ -107,7 +107,7 @@ def persistent_collective_matmul_kernel(
         def multiply():
             # BEGIN SOLUTION
             raise NotImplementedError(
-                "multiply as boxes come to a_smem, into the half of this box, once its last sums have been loaded"
+                "multiply boxes as they arrive in a_smem, into the half of this box, once its last sums have been loaded"
             )
             # END SOLUTION
 
@@ -116,7 +116,7 @@ def persistent_collective_matmul_kernel(
             rows = pl.ds((i * pair + mine) * bm, bm)
             # BEGIN SOLUTION
             raise NotImplementedError(
-                "load the sums when they are complete, let the half go, and send them"
+                "load the sums when they are complete, release the half, and store them"
             )
             # END SOLUTION
 
@@ -134,7 +134,7 @@ def persistent_collective_matmul(
     pair=1,
     clusters=74,
 ) -> Float[Array, "M N"]:
-    """Launch: so many clusters, each of one block or of a pair. Given."""
+    """Launch: `clusters` clusters, each of one block or of a pair. Given."""
     M, N = a.shape[0], b.shape[1]
     layout = (plgpu.TilingTransform((8, 64)), plgpu.SwizzleTransform(128))
     box = functools.partial(plgpu.SMEM, dtype=a.dtype, transforms=layout)
@@ -166,9 +166,9 @@ def persistent_collective_matmul(
 
 
 def bring_boxes(first, i, j, sources, rings, here, free, axis):
-    """Bring boxes of a and b for all steps, from slot first % slots on, as slots are free.
+    """Load boxes of a and b for all steps, from slot first % slots on, as slots become free.
 
-    Together, the two blocks of a pair bring rows of a for both and columns of b for both.
+    Together, the two blocks of a pair load the rows of a and the columns of b for both.
     """
     (slots, bm, bk), bn, pair = rings[0].shape, rings[1].shape[2], 2 if axis else 1
     rows, columns = pl.ds(i * pair * bm, pair * bm), pl.ds(j * pair * bn, pair * bn)

@@ -3,13 +3,13 @@
 Goal
     Write the kernel of jax.lax.ragged_dot: row r of x belongs to one of E groups, and
     is multiplied by that group's weights. Rows after the last group become 0. The
-    tables, which say what each block does, and the launch are given.
+    launch is given, and so are the tables, which assign the work to blocks.
 
 Concept
-    A router sorts tokens by expert, and how many each expert gets is known only
-    on the GPU. Groups end anywhere. A grid is fixed before, in blocks of bm rows. So
-    work is listed in *visits*: a visit is one group in one block of rows. Here
-    bm = 64, and the groups have 37, 0, 60 and 50 of 192 rows:
+    A router sorts tokens by expert. The number of tokens per expert is known only on the
+    GPU, and groups may end at any row. But the grid is fixed before the launch, in blocks
+    of bm rows. So the work is a list of *visits*: a visit is one group in one block of
+    rows. Here bm = 64, and the groups have 37, 0, 60 and 50 of 192 rows:
 
         row      0        37        64        97       128       147      192
         group    |   0    |    2    |    2    |    3    |    3    |  none  |
@@ -21,24 +21,24 @@ Concept
         offsets_gmem  0  37  37  97  147  192  192
 
     Group g has the rows from offsets_gmem[g] up to offsets_gmem[g + 1]. An empty group
-    has no visit. Rows that no group wants are those of one group more, number E = 4, for
-    which there are no weights. E + 1 groups need at most M / bm + E visits, and the grid
-    has so many. What is left over, like the seventh here, is of group E + 1: no rows.
+    has no visit. Rows of no group form an extra group, number E = 4, which has no
+    weights. E + 1 groups need at most M / bm + E visits, so that is the grid's size.
+    Unused visits, like the seventh here, belong to group E + 1, which has no rows.
 
     A table is read like any other Ref: `groups_gmem[visit]` is a scalar. It may choose
     weights, a box, a number of steps, and whether something happens at all.
 
-    x comes in whole boxes: rows of neighbours are multiplied too, and cost nothing more.
-    They must not be stored: another block stores them, and may do so at the same time.
-    TMA stores a box at any row, but its size is part of the program. So store in
-    powers of two, each behind the one before, if there is one: 45 rows are
+    x is loaded in whole boxes. Multiplying the neighbours' rows too costs nothing more,
+    but don't store them: another block does, perhaps at the same time. TMA stores a box
+    at any row, but the size of a box must be known at compile time. So store in powers of
+    two, each behind the one before: 45 rows are
 
         32 rows  |  8 rows  |  4 rows  |  1 row           45 = 0b101101
 
-    For that, o_smem has no tiles: a box may begin at any of its rows.
+    For that, o_smem isn't tiled: a box may begin at any of its rows.
 
-    With 8 groups, 8192 rows, K = N = 4096 and bm = 128, there are 72 visits at most where
-    whole blocks would be 64. All rows times all weights would be 8 times the work.
+    With 8 groups, 8192 rows, K = N = 4096 and bm = 128, there are at most 72 visits, for
+    64 blocks of rows. Multiplying all rows by all weights would be 8 times the work.
 
 Shapes
     name           dtype[dims]           memory space   Ref's shape       block
@@ -71,7 +71,7 @@ from jaxtyping import Array, Float, Int32
 def ragged_dot_gpu_spec(
     x: Float[Array, "M K"], w: Float[Array, "E K N"], group_sizes: Int32[Array, "E"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy: x @ w for every w, then each row's."""
+    """The required result, in plain jax.numpy: x @ w for every w, then pick each row's."""
     row, ends = jnp.arange(len(x))[:, None], jnp.cumsum(group_sizes)
     mine = (row >= ends - group_sizes) & (row < ends)
     return jnp.sum(jnp.where(mine.T[:, :, None], x @ w, 0), axis=0)
@@ -80,13 +80,13 @@ def ragged_dot_gpu_spec(
 def ragged_dot_gpu_kernel(
     groups_gmem, blocks_gmem, offsets_gmem, x_gmem, w_gmem, o_gmem, x_smem, w_smem, o_smem, here
 ):
-    """What a block does: one visit, for bn columns."""
+    """Compute one visit, for bn columns."""
     (slots, bm, bk), bn = x_smem.shape, w_smem.shape[2]
     visit, columns = lax.axis_index("visit"), pl.ds(lax.axis_index("j") * bn, bn)
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "look up group and rows, multiply the box by the group's weights, and send the rows"
+        "look up group and rows, multiply the box by the group's weights, and store the rows"
     )
     # END SOLUTION
 
@@ -122,7 +122,7 @@ def ragged_dot_gpu(
 
 
 def visits_of(group_sizes, *, M, bm):
-    """Of each visit, its group and its block of rows; and the row where each group begins."""
+    """Return each visit's group and block of rows, and the row where each group begins."""
     groups, V = len(group_sizes) + 1, M // bm + len(group_sizes)
     ends = jnp.append(jnp.cumsum(group_sizes), M)
     offsets = jnp.concatenate([jnp.zeros(1, ends.dtype), ends, ends[-1:]])
@@ -130,13 +130,13 @@ def visits_of(group_sizes, *, M, bm):
     visits_ended = jnp.cumsum(jnp.where(offsets[:-2] < ends, last - first, 0))
     visit = jnp.arange(V)
     group = jnp.searchsorted(visits_ended, visit, side="right")
-    # The last block of a group is that of its last visit, from which one counts back.
+    # A group's last visit is in its last block; earlier visits count back from there.
     block = jnp.where(group < groups, (last - visits_ended)[group] + visit, 0)
     return tuple(table.astype(jnp.int32) for table in (group, block, offsets))
 
 
 def ragged_dot_gpu_inputs(key, *, M, K, N, E, bm, pattern, dtype):
-    """Group sizes like a router's, with an empty one, and rows that no group wants."""
+    """Group sizes like a router's, with an empty group, and rows of no group."""
     x_key, w_key, cut_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K)).astype(dtype)
     w = jax.random.normal(w_key, (E, K, N)).astype(dtype)

@@ -3,7 +3,7 @@
 Goal
     Write the body of a kernel that returns the softmax of each row of x. The
     launch cuts each row into blocks of bn columns and shows you each block three
-    times. What you learn about a row in one pass, you need in the next.
+    times. Each pass needs the results of the one before.
 
 Concept
     A softmax needs two numbers that depend on the whole row, and the second one
@@ -67,7 +67,7 @@ from jaxtyping import Array, Float
 
 
 def tiled_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jax.nn.softmax(x, axis=1)
 
 

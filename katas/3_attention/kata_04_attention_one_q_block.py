@@ -70,7 +70,7 @@ LANES = 128
 def attention_one_q_block_spec(
     q: Float[Array, "T H"], k: Float[Array, "S H"], v: Float[Array, "S H"]
 ) -> Float[Array, "T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scores = (q @ k.T) * q.shape[1] ** -0.5
     return jax.nn.softmax(scores, axis=1) @ v
 

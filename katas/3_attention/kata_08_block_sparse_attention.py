@@ -1,4 +1,4 @@
-r"""Attend where a mask allows it, with a table that says what each block holds.
+r"""Attend where a mask allows it, with a table that gives the kind of each block.
 
 Goal
     Support any mask at all: mask[t, s] is 1 where query t may see key s, and 0
@@ -8,7 +8,7 @@ Goal
     allows some of its scores, 2 if it allows all of them.
 
 Concept
-    The causal kernel could tell from a block's position what it holds. If the mask
+    The causal kernel could derive the kind of a block from its position. If the mask
     is an array, a kernel that looks at a block has already paid for its copy. So
     look at the mask once, in advance. All batches, heads and layers use the same
     table:
@@ -76,7 +76,7 @@ def block_sparse_attention_spec(
     mask: Int8[Array, "T S"],
     block_mask: Int32[Array, "I J"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy. This needs no block_mask."""
+    """The required result, in plain jax.numpy. This needs no block_mask."""
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     s = jnp.where(mask != 0, s, MASK_VALUE)
     p = jnp.where(mask != 0, jax.nn.softmax(s, axis=-1), 0)
@@ -94,7 +94,7 @@ def block_sparse_attention_kernel(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "look up what this block of the mask holds; then skip it, mask its scores, or use them as they are"
+        "look up the kind of this block of the mask; then skip it, mask its scores, or use them as they are"
     )
     # END SOLUTION
 
@@ -113,7 +113,7 @@ def block_sparse_attention(
     bq: int = 512,
     bkv: int = 512,
 ) -> Float[Array, "B N T H"]:
-    """Launch: flash attention with a mask, and a table that says what each of its blocks holds."""
+    """Launch: flash attention with a mask, and a table with the kind of each of its blocks."""
     B, N, T, H = q.shape
     S = k.shape[2]
     q_spec = pl.BlockSpec((None, None, bq, H), lambda b, n, i, j: (b, n, i, 0))

@@ -2,13 +2,13 @@
 
 Goal
     Write the forward kernel of splash attention, which is used to train large
-    models: block-sparse attention that neither computes nor copies what the mask
+    models: block-sparse attention that neither computes nor copies blocks that the mask
     skips, with grouped queries. You write the grid_spec of the launch. The body
     and the tables are given. `dense_mask` shows which mask the tables stand for.
 
 Concept
-    An index map can do arithmetic, so it could follow a causal mask. But which
-    blocks an arbitrary mask needs is data, and an index map runs before its
+    An index map can do arithmetic, so it could follow a causal mask. But the blocks
+    that an arbitrary mask needs are data, and an index map runs before its
     step, when no body has read anything yet. *Scalar prefetch* is made for this:
     the first operands of the launch are copied to SMEM before the first step,
     and every index map receives them after the grid indices. For this, give
@@ -29,12 +29,11 @@ Concept
         .  1  2  1           1  2  1        1  2  3       1  0' 0
 
     block_mask[i, step] is the same as before: 0 skip, 1 partial, 2 full.
-    data_next is the block of keys. mask_next says which of partial_masks a
-    partial block needs. Equal blocks, such as all those on the diagonal, are
-    stored only once. Entries marked ' aren't read in their own step. Each of them
-    names what the next step that needs something will read. The pipeline never
-    asks an index map whether to copy, only what, so this way each copy is made
-    once, and early.
+    data_next is the block of keys. mask_next is the number of a partial block's mask
+    in partial_masks. Equal blocks, such as all those on the diagonal, are stored only
+    once. Entries marked ' aren't read in their own step. Each of them repeats the entry
+    of the next step that reads one. An index map can only choose a block, not prevent
+    its copy, so this way each copy is made once, and early.
 
     Predicted for 8 heads, T = S = 4096, H = 128, bfloat16 and blocks of 512:
 
@@ -79,7 +78,7 @@ def splash_attention_spec(
     data_next: Int32[Array, "I J"],
     mask_next: Int32[Array, "I J"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, bkv = k.shape[2], partial_masks.shape[2]
     mask = dense_mask(partial_masks, block_mask, data_next, mask_next, S // bkv)
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))

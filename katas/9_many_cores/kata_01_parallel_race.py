@@ -1,47 +1,47 @@
 """Find out why a sum loses terms as soon as two cores share its grid.
 
 Goal
-    The kernel below sums the squares of all elements of a gradient, for the norm
-    that training clips it by. A colleague wanted both TensorCores of a v5p at work
-    and marked the only axis of the grid "parallel". On a v5e, which has one core,
-    all tests still pass. On a v5p the sum is too small, and not always by as much.
-    Repair it, so that both cores stay at work.
+    The kernel below sums the squares of all elements of a gradient, to clip its norm
+    in training. A colleague wanted to use both TensorCores of a v5p and marked the
+    grid's only axis "parallel". On a v5e, which has one core, all tests still pass. On
+    a v5p the sum is too small, and the error varies. Repair the kernel so that both
+    cores still share the work.
 
 Concept
-    In right_on_one_core, one core looked for what only the other one had in its
-    memory. Here the trouble is on the way out. Each core has an o_ref in its own
-    VMEM, and both are copies of one block of the result:
+    In right_on_one_core, a core needed data that only the other core had in its
+    memory. Here the problem is the output. Each core has an o_ref in its own VMEM, and
+    both are copies of one block of the result:
 
         core 0   o_ref: sum of the steps that it took  - - - +
                                                              +- - > o, in HBM
         core 1   o_ref: sum of the steps that it took  - - - +
 
-    Nobody adds the two. HBM keeps what comes last, or a mixture of both. That is a
-    race: two cores access the same memory, at least one of them writes, and
-    nothing orders the accesses. The grader's interpreter has two cores. It finds a
-    race by what orders the accesses, not by the numbers, so a run that happens to
-    end well doesn't hide it.
+    Nobody adds the two sums. HBM keeps the one that is written last, or a mixture of
+    both. That is a race: two cores access the same memory, at least one of them writes,
+    and nothing orders the accesses. The grader's interpreter has two cores. It checks
+    the order of accesses, not the numbers, so it finds a race even if a run happens to
+    give the right sum.
 
-    Look at a launch as its cores do. Take two steps that may run on different
-    cores, and compare their blocks of the result. An axis may be parallel only if
-    its steps have different ones. Steps that add to a block lie along an axis that
-    is arbitrary: one core takes them all, in order.
+    Take two steps that may run on different cores, and compare their blocks of the
+    result. An axis may be parallel only if its steps write different blocks. If steps
+    add to the same block, their axis must be arbitrary: one core takes them all, in
+    order.
 
-    One axis can't be both. But the blocks of x need not lie along one axis of the
-    grid: an index map may compute a block's number from two indices. What the cores
-    have summed is put together after the kernel, when both have ended. The line for
-    that is given, below the region.
+    One axis can't be both. But the blocks of x need not follow a single grid axis: an
+    index map may compute a block's number from two indices. The cores' sums are added
+    after the kernel, when both cores have finished. That line is given, below the
+    region.
 
-    The tempting repair is "arbitrary". It is right, and one core does all the work:
-    for 16384 x 4096 numbers in bfloat16, that takes 71 µs of a v5p, and a good
-    repair 50 µs. A v5e has one core, so this kata is judged for a v5p.
+    It is tempting to write "arbitrary". The sum is then right, but one core does all
+    the work: for 16384 x 4096 numbers in bfloat16, that takes 71 µs on a v5p, and a
+    good repair 50 µs. A v5e has one core, so this kata is graded for a v5p.
 
 Shapes
     name    dtype[dims]          memory space   Ref's shape   block
     x_ref   x.dtype[M, N]        VMEM           (bm, N)       yours
     o_ref   float32[o_rows, N]   VMEM           (8, N)        yours
 
-    o_ref has eight rows, as a register has. M is a multiple of 2 * bm.
+    o_ref has eight rows, like a register. M is a multiple of 2 * bm.
 
 Try
     pytest -k parallel_race          stuck?  kata hint parallel_race
@@ -58,7 +58,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def parallel_race_spec(x: Float[Array, "M N"]) -> Float32[Array, "1 1"]:
-    """What the launch must return, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     return jnp.sum(x * x).reshape(1, 1)
 
@@ -97,7 +97,7 @@ def parallel_race(x: Float[Array, "M N"], *, bm: int = 512) -> Float32[Array, "1
 
 
 def parallel_race_inputs(key, *, M, N, dtype):
-    """Numbers of many sizes whose squares bfloat16 can't hold: each would lose 1/370 of itself."""
+    """Numbers of many sizes. In bfloat16, each of their squares would lose 1/370 of its value."""
     sign, power = jax.random.split(key)
     powers = jnp.exp2(jax.random.randint(power, (M, N), -2, 3).astype(jnp.float32))
     return ((jax.random.rademacher(sign, (M, N)) * powers * 135 / 128).astype(dtype),)

@@ -3,42 +3,42 @@
 Goal
     Compute relu(x @ w1 + b1) @ w2 + b2 on a mesh of 2 x 2 chips. Its axes are called
     "data" and "model". `hidden_layer` and `product` are given: each launches a kernel on
-    one chip. Write what goes around them. Cut the rows of x and of the result along
-    "data". Cut H, the hidden units, along "model".
+    one chip. Write the shard_map around them. Shard the rows of x and of the result over
+    "data", and H, the hidden units, over "model".
 
 Concept
-    Give a kernel arrays that lie on several chips, and jax refuses to compile it:
+    If a kernel's arrays are sharded over several chips, jax refuses to compile it:
 
         Mosaic kernels cannot be automatically partitioned. Please wrap the call in
         a shard_map.
 
-    XLA can cut a matmul that it has made itself. Into a kernel it can't look. So you
-    say how the arrays are cut, and run your launch on what comes out:
+    XLA can partition its own matmuls, but it can't look into a kernel. So you specify
+    how the arrays are sharded, and launch the kernel on each chip's shards:
 
         jax.shard_map(on_each, mesh=mesh, in_specs=..., out_specs=...,
                       check_vma=False)(x, w1, b1, w2, b2)
 
-    calls `on_each` on every chip, with that chip's part of each array. Shapes in there
-    are those of parts, and the kernel notices nothing. A spec has an entry for each
-    dimension: P("data", None), or P("data") for short, cuts the rows in two, and both
-    chips of a row of the mesh get the same half. P() gives all of it to everybody.
+    calls `on_each` on every chip, with that chip's shard of each array. Inside, shapes
+    are those of shards, and the kernel stays the same. A spec has an entry for each
+    dimension: P("data", None), or P("data") for short, splits the rows in two, and both
+    chips in a row of the mesh get the same half. P() gives each chip the whole array.
 
-    The hidden units don't need each other, so each chip makes half of them. But the
-    second product is a sum over all of them, and that sum is cut now:
+    The hidden units are independent, so each chip computes half of them. But the second
+    product sums over all hidden units, and each chip has only half of the terms:
 
                          model 0                       model 1
         data 0   hidden[:M/2, :H/2] @ w2[:H/2]    hidden[:M/2, H/2:] @ w2[H/2:]
         data 1   hidden[M/2:, :H/2] @ w2[:H/2]    hidden[M/2:, H/2:] @ w2[H/2:]
 
-    Each row of this picture holds two terms of one result. `lax.psum(term, axis)` adds
-    the terms of the chips along an axis, and gives the sum to all of them.
+    Each row of this picture holds two partial sums of one result. `lax.psum(term, axis)`
+    adds the chips' terms along a mesh axis, and gives the sum to all of them.
 
-    An axis that out_specs doesn't name is a promise: along it, all chips hold the same.
-    jax could check that, if kernels told it along which axes their results differ.
-    They don't, hence check_vma=False, and nobody notices a broken promise.
+    By leaving a mesh axis out of out_specs, you promise that all chips along it hold the
+    same values. jax could check that if kernels declared the axes along which their
+    results differ. They don't, hence check_vma=False: jax won't notice a broken promise.
 
-    Why cut H at all? With few rows, a layer's time is that of reading its weights. For
-    256 rows, K = N = 4096 and H = 16384, in bfloat16, each chip
+    Why shard H at all? With few rows, a layer spends its time on reading weights. For
+    256 rows, K = N = 4096 and H = 16384, in bfloat16, per chip:
 
                                    reads of weights    sends
         rows cut in four               256 MiB         nothing
@@ -75,7 +75,7 @@ def kernel_in_shard_map_spec(
     w2: Float[Array, "H N"],
     b2: Float[Array, "1 N"],
 ) -> Float[Array, "M N"]:
-    """What the chips must compute together, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.maximum(x @ w1 + b1, 0) @ w2 + b2
 
 
@@ -103,7 +103,7 @@ def kernel_in_shard_map(
 
 
 def kernel_in_shard_map_inputs(key, *, dtype, M, K, H, N):
-    """Weights that keep the size of what they multiply, so that biases count."""
+    """Weights that preserve the scale of their input, so that the biases matter."""
     shapes = {"x": (M, K), "w1": (K, H), "b1": (1, H), "w2": (H, N), "b2": (1, N)}
     keys = jax.random.split(key, len(shapes))
     normal = [jax.random.normal(k, shape) for k, shape in zip(keys, shapes.values(), strict=True)]

@@ -1,4 +1,4 @@
-"""Send an array to the chip on the right, from inside of a kernel.
+"""Send an array to the chip on the right, from inside a kernel.
 
 Goal
     Four chips form a ring, and each holds a quarter of the rows of x. Write the
@@ -7,38 +7,37 @@ Goal
 
 Concept
     `jax.shard_map` runs the same kernel on every chip, each with its own part of x.
-    `lax.axis_index("x")` says which chip this is, and `lax.axis_size("x")` how many
-    there are. Chips are linked to their neighbours, and a kernel can copy straight
-    into the memory of another chip, as it copies between HBM and VMEM:
+    `lax.axis_index("x")` returns this chip's number, and `lax.axis_size("x")` the number
+    of chips. Links connect neighbouring chips, and a kernel can copy straight into
+    another chip's memory, just as it copies between HBM and VMEM:
 
         copy = pltpu.make_async_remote_copy(source, target, send_sem, recv_sem,
                                             device_id=(number,))
 
-    `source` is a Ref of mine. `target` names the same Ref on the other chip, since all
-    run the same kernel. The copy has two semaphores, because two chips have to
-    know of it:
+    `source` is a Ref on my chip. `target` names the same Ref on the other chip, since all
+    chips run the same kernel. The copy has two semaphores, one on each of the two chips:
 
         chip 0           chip 1           chip 2           chip 3
         x_ref -- link -> o_ref
           |                |
         send_sem         recv_sem         ... and so on, the last to the first
 
-    On the sender, `send_sem` counts what has been read, so that `source` may change.
-    On the receiver, `recv_sem` counts what has come. Every chip is both, so
-    `copy.wait()` waits for both: until my rows have left, and until those from the
-    left, which somebody else has sent, are here.
+    On the sender, `send_sem` counts the data that has been read, after which `source` may
+    change. On the receiver, `recv_sem` counts the data that has arrived. Every chip is
+    both, so `copy.wait()` waits for both: until my rows have left, and until the left
+    neighbour's rows are here.
 
-    Chips don't start together. If I write to a chip that is still busy with the
-    program before this kernel, I overwrite what belongs to that program. So first of
-    all, neighbours tell each other that they have begun. Each chip has a semaphore for
-    that, `pltpu.get_barrier_semaphore()`, which exists before the kernel starts:
+    Chips don't start together. If I write to a chip that is still running the previous
+    program, I overwrite that program's data. So neighbours first tell each other that
+    they have started. Each chip has a semaphore for that,
+    `pltpu.get_barrier_semaphore()`, which exists before the kernel starts:
 
         me:         signal left, signal right, wait for 2 signals    then copy
         neighbour:  signal left, signal right, wait for 2 signals    then copy
 
-    `pl.semaphore_signal(semaphore, device_id=(number,))` adds 1 to the semaphore of
-    another chip, and `pl.semaphore_wait(semaphore, 2)` waits until mine has 2, and takes
-    them off. The launch has to say `collective_id=0`, so that this kernel has one.
+    `pl.semaphore_signal(semaphore, device_id=(number,))` adds 1 to another chip's
+    semaphore. `pl.semaphore_wait(semaphore, 2)` waits until mine is at least 2, and
+    subtracts 2. `collective_id=0` in the launch gives the kernel its barrier semaphore.
 
     Each chip sends its quarter over one link. For 4096 x 4096 in bfloat16, that
     is 8 MiB on each link, all at the same time.
@@ -50,7 +49,7 @@ Shapes
     send_sem   dma semaphore   SMEM scratch   ()            -
     recv_sem   dma semaphore   SMEM scratch   ()            -
 
-    Ref's shape and block are those of one chip.
+    Ref's shape and block are per chip.
 
 Try
     pytest -k right_permute          stuck?  kata hint right_permute
@@ -70,12 +69,12 @@ from jaxtyping import Array, Float
 
 
 def right_permute_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What all chips together must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.roll(x, x.shape[0] // 4, axis=0)
 
 
 def right_permute_kernel(x_ref, o_ref, send_sem, recv_sem):
-    """Send x_ref to o_ref of the chip on the right."""
+    """Send x_ref to o_ref on the right neighbour."""
     # BEGIN SOLUTION
     raise NotImplementedError(
         "wait until both neighbours have begun, then send x_ref to o_ref of the right one, and wait"

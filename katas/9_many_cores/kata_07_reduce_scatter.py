@@ -1,15 +1,14 @@
-"""Add up the partial sums of a ring of chips, and tell a neighbour when its slot is free.
+"""Add partial sums around a ring of chips, and tell the neighbour when a slot is free.
 
 Goal
-    Each of four chips holds partial sums of the same matrix, which are to be added.
-    Write the kernel after which each chip holds a quarter of the rows of the total. The
-    launch is given.
+    Each of four chips holds partial sums of the same matrix. Write the kernel that adds
+    them, so that each chip holds a quarter of the rows of the total. The launch is given.
 
 Concept
-    This is what a matrix product leaves behind when its contracted axis is cut. Not
-    every chip needs all of the total, so in a ring, a quarter travels once around, and
-    each chip that it passes adds its own part. Quarter q is begun by chip q + 1, and
-    comes home to chip q complete:
+    A matrix product leaves such partial sums if its contracted axis is sharded. No chip
+    needs the whole total, so each quarter travels once around the ring, and every chip
+    that it passes adds its own part. Chip q + 1 starts quarter q, which arrives complete
+    at chip q:
 
                  chip 0     chip 1     chip 2     chip 3
         hop 0    sends 3    sends 0    sends 1    sends 2       a chip's own part
@@ -17,23 +16,23 @@ Concept
         hop 2    sends 1    sends 2    sends 3    sends 0       of two, plus its own
         end      keeps 0    keeps 1    keeps 2    keeps 3       of three, plus its own
 
-    What comes has to lie somewhere until it is added. Two slots are enough: hop 2 may
-    use the slot of hop 0 again. But whose hop 0? The left neighbour writes
-    into my slot, and it can be ahead of me. It knows by itself that its copy has
-    left, and even that I have received it. It doesn't know that I have read it:
+    An incoming quarter needs a slot until it is added. Two slots are enough: hop 2 may
+    use hop 0's slot again. But the left neighbour writes into my slot, and it can be
+    ahead of me. It knows that its copy has left, and even that I have received it. It
+    doesn't know whether I have read it:
 
         left     hop 0 -> slot 0     hop 1 -> slot 1     hop 2 -> slot 0
         me          slot 0 came                     reading slot 0     ^ overwritten
 
-    So I have to say so. When I have read a slot that is used again, I signal
-    `free_sem` of the left neighbour, and before it sends to that slot, it waits
-    for the signal. Such a signal is called a credit. Each one that is given has to be
-    taken, or the semaphore ends above 0, and each that is taken has to be given, or
-    all of them wait for ever.
+    So I have to tell it. When I have read a slot that will be used again, I signal
+    `free_sem` on the left neighbour, which waits for the signal before it sends to that
+    slot. Such a signal is called a credit. Credits and waits must match: an unused
+    credit leaves the semaphore above 0, and a missing credit makes all chips wait
+    forever.
 
     Each link carries n - 1 quarters. For a total of 4096 x 4096 in float32, that is
-    48 MiB, the least that there can be. The sums of all four chips, gathered everywhere
-    and added there, would be 192 MiB.
+    48 MiB, the minimum. Gathering the sums of all four chips everywhere, and adding them
+    there, would take 192 MiB.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape     block
@@ -46,7 +45,7 @@ Shapes
     recv_sems    dma semaphore[2]     SMEM scratch   (2,)            -
     free_sem     semaphore            SMEM scratch   ()              -
 
-    Ref's shape and block are those of one chip: x_ref[q] is its part of quarter q.
+    Ref's shape and block are per chip: x_ref[q] is this chip's part of quarter q.
 
 Try
     pytest -k reduce_scatter         stuck?  kata hint reduce_scatter
@@ -66,14 +65,14 @@ from jaxtyping import Array, Float
 
 
 def reduce_scatter_spec(x: Float[Array, "4 M N"]) -> Float[Array, "M N"]:
-    """What all chips together must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.sum(x, axis=0)
 
 
 def reduce_scatter_kernel(
     x_ref, o_ref, sent_ref, came_ref, own_ref, send_sems, recv_sems, free_sem
 ):
-    """Add up, around the ring, the quarter of the rows that has my number."""
+    """Add up the quarter of the rows that has my number, around the ring."""
     n = lax.axis_size("x")
     me = lax.axis_index("x")
     left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)

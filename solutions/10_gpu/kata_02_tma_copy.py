@@ -1,15 +1,15 @@
-"""Have the copy engine bring two boxes, add them, and send the sum back.
+"""Let the copy engine load two boxes, add them, and copy the sum back.
 
 Goal
     Write the kernel that adds two matrices. Each block of the grid has one box of
-    bm rows and bn columns. It brings that box of x and of y to shared memory, adds
-    them, and sends the sum to o. The launch is given.
+    bm rows and bn columns. It loads that box of x and of y into shared memory, adds
+    them, and copies the sum to o. The launch is given.
 
 Concept
     Each SM has up to 227 KiB of *shared memory* (SMEM), which all warpgroups of a block
-    see, and an engine that copies boxes of an array between it and global memory
-    (GMEM): the Tensor Memory Accelerator, TMA. One thread tells it which box, and
-    no register holds a byte of it on its way:
+    see. It also has an engine that copies boxes of an array between SMEM and global
+    memory (GMEM): the Tensor Memory Accelerator, TMA. One thread tells the engine which
+    box to copy, and the data doesn't pass through registers:
 
         x, y in GMEM           SMEM                    o in GMEM
         . . . . . . . .
@@ -20,21 +20,21 @@ Concept
                                 v   |
                               registers: add
 
-    The engine works by itself, so somebody has to be told when it has ended:
+    The engine works asynchronously, so the kernel has to wait for its copies:
 
-    - In: a copy ends with an *arrival* at a barrier. This barrier is complete after
-      two of them, from one copy of x and one of y, and `barrier_wait` returns then.
-      Until that happens, the boxes hold whatever was there before.
-    - Before out: what threads store to SMEM goes through another door than what
-      the engine reads. `commit_smem()` waits until all 128 have stored, and lets the
-      engine see it.
+    - In: a copy ends with an *arrival* at a barrier. This barrier completes after two
+      arrivals, from one copy of x and one of y, and then `barrier_wait` returns. Until
+      then, the boxes hold old data.
+    - Before out: threads store to SMEM through a different path than the one by which
+      the engine reads. `commit_smem()` waits until all 128 threads have stored, and
+      makes their stores visible to the engine.
     - Out: a copy out has no barrier. `wait_smem_to_gmem(n)` waits until at most n of
-      the copies that this warpgroup has sent are under way. When the block ends, its
-      SMEM is given to another block, so nothing may still leave from it.
+      this warpgroup's copies out are in flight. When the block ends, another block gets
+      its SMEM, so no copy out may still be in flight.
 
-    For 8192 x 8192 in bfloat16, 384 MiB have to move. An H100 takes 120 µs for them
-    at best. A block of 64 x 128 boxes needs 32 KiB, so that six fit into an SM,
-    and the boxes of five can be on their way while one adds.
+    For 8192 x 8192 in bfloat16, 384 MiB have to move. An H100 takes at least 120 µs for
+    that. A block of 64 x 128 boxes needs 32 KiB, so six blocks fit on an SM, and the
+    boxes of five can be on their way while one block adds.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
@@ -61,12 +61,12 @@ from jaxtyping import Array, Float
 
 
 def tma_copy_spec(x: Float[Array, "M N"], y: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x + y
 
 
 def tma_copy_kernel(x_gmem, y_gmem, o_gmem, x_smem, y_smem, here):
-    """What a block does: one box of x and of y, and of the result."""
+    """Add one box of x and one of y."""
     # BEGIN SOLUTION
     bm, bn = x_smem.shape
     rows = pl.ds(lax.axis_index("i") * bm, bm)
@@ -84,7 +84,7 @@ def tma_copy_kernel(x_gmem, y_gmem, o_gmem, x_smem, y_smem, here):
 def tma_copy(
     x: Float[Array, "M N"], y: Float[Array, "M N"], *, bm=64, bn=128
 ) -> Float[Array, "M N"]:
-    """Launch: a block for each box; two copies arrive at its barrier. Given."""
+    """Launch: a block for each box; its barrier expects two arrivals. Given."""
     box = plgpu.SMEM((bm, bn), x.dtype)
     return plgpu.kernel(
         tma_copy_kernel,

@@ -1,15 +1,15 @@
-"""Multiply on a Blackwell: sums in tensor memory, and one thread that begins the products.
+"""Multiply on a Blackwell: sums in tensor memory, and one thread that starts the products.
 
 Goal
-    Write the kernel of a matmul in float16 or bfloat16 for a B200. Each block has one box
-    of the result, (bm, bn). Boxes of a and b come through a ring of slots; the tensor
-    cores multiply them, and add up in tensor memory. `bring`, which starts both copies of
-    a step, and the launch are given.
+    Write the kernel of a matmul in float16 or bfloat16 for a B200. Each block computes one
+    box of the result, (bm, bn). It loads boxes of a and b through a ring of slots; the
+    tensor cores multiply them, and sum in tensor memory. `bring`, which starts both copies
+    of a step, and the launch are given.
 
 Concept
-    A Hopper's accumulator is registers: 128 x 256 sums in float32 would be 256 of them
-    in each thread of a warpgroup, and a thread has 255. A Blackwell SM has *tensor
-    memory* (TMEM) for them, 128 lanes by 512 columns of 32 bits, 256 KiB:
+    A Hopper's accumulator is in registers: 128 x 256 sums in float32 would need 256 of
+    them in each thread of a warpgroup, but a thread has 255. A Blackwell SM has *tensor
+    memory* (TMEM) for sums, 128 lanes by 512 columns of 32 bits, 256 KiB:
 
                                b_smem[slot]  (bk, bn)
                               +--------------+
@@ -20,23 +20,23 @@ Concept
         |        |            |  (bm, bn)    |
         +--------+   lane 127 +--------------+
 
-    `plgpu.tcgen05_mma(acc, a, b, barrier, accumulate=...)` begins a product. No
-    warpgroup computes it: one thread hands it to the tensor cores, which read SMEM, add
-    to TMEM, and arrive at `barrier` when they have. Products end in the order in which
-    they began. `accumulate` says whether to add to what acc holds; a new TMEM holds
-    anything. So a single warpgroup keeps copies and products under way:
+    `plgpu.tcgen05_mma(acc, a, b, barrier, accumulate=...)` starts a product. No warpgroup
+    computes it: one thread hands it to the tensor cores, which read SMEM, add to TMEM, and
+    arrive at `barrier` when they have finished. Products end in the order in which they
+    were started. `accumulate` says whether to add to the contents of acc; new TMEM isn't
+    initialised. So a single warpgroup can keep copies and products in flight:
 
         time ->     |         |         |         |         |
         TMA         box 0,1   box 2     box 3     box 4
         tensor      mma 0     mma 1     mma 2     mma 3      mma 4
         free          slot 0 ->|  slot 1 ->|  slot 0 ->|
 
-    Begin product k first, and wait then for product k - 1, whose slot is the next to be
-    filled: the tensor cores always have one in hand.
+    Start product k first, and then wait for product k - 1, whose slot is the next to be
+    filled. That way the tensor cores always have a product to work on.
 
-    `plgpu.tcgen05_commit_arrive(barrier)` has all products so far arrive once they have
-    ended. After a wait on that barrier, `plgpu.async_load_tmem(acc)` brings the sums
-    into registers, as a value. Barriers at which the tensor cores arrive are made with
+    `plgpu.tcgen05_commit_arrive(barrier)` makes all products so far arrive once they have
+    ended. After a wait on that barrier, `plgpu.async_load_tmem(acc)` loads the sums into
+    registers, as a value. Barriers at which the tensor cores arrive are made with
     `orders_tensor_core=True`.
 
     4096 x 4096 x 4096 takes a B200 61 µs at its peak of 2250 TFLOP/s, an H100 139 µs.
@@ -69,14 +69,14 @@ from jaxtyping import Array, Float
 
 
 def blackwell_tcgen05_spec(a: Float[Array, "M K"], b: Float[Array, "K N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return a @ b
 
 
 def blackwell_tcgen05_kernel(
     a_gmem, b_gmem, o_gmem, a_smem, b_smem, o_smem, acc_tmem, here, free, done
 ):
-    """What a block does: one box of the result, through a ring of slots."""
+    """Compute one box of the result, through a ring of slots."""
     (slots, bm, bk), bn = a_smem.shape, b_smem.shape[2]
     steps = a_gmem.shape[1] // bk
     rows = pl.ds(lax.axis_index("i") * bm, bm)

@@ -68,7 +68,7 @@ from jaxtyping import Array, Float
 def dot_product_attention_spec(
     q: Float[Array, "T H"], k: Float[Array, "S H"], v: Float[Array, "S H"]
 ) -> Float[Array, "T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scores = (q @ k.T) * q.shape[1] ** -0.5
     return jax.nn.softmax(scores, axis=1) @ v
 

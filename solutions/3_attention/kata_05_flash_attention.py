@@ -17,8 +17,8 @@ Concept
                     for j in range(S // bkv):    acc start in its first j step,
                         one step                 o is stored in its last
 
-    The arrays have four dims. You decide what the Refs see of them, and it must
-    be what they saw before: matrices (bq, H) and (bkv, H). The scratch holds the
+    The arrays have four dims. You decide which part of them the Refs see. The Refs
+    must be matrices, as before: (bq, H) and (bkv, H). The scratch holds the
     values for one block of queries, whatever the grid is. It carries them from
     one j to the next, but not from one i, n or b to the next.
     `dimension_semantics` tells the compiler which axes it may split over two
@@ -69,7 +69,7 @@ LANES = 128
 def flash_attention_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B N S H"], v: Float[Array, "B N S H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scores = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[-1] ** -0.5
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(scores, axis=-1), v)
 

@@ -1,4 +1,4 @@
-r"""Skip what a causal mask hides: the arithmetic, and the copies from HBM.
+r"""Skip the work that a causal mask hides: the arithmetic, and the copies from HBM.
 
 Goal
     Make flash attention causal: query t sees keys 0 to t and no others. Write
@@ -72,7 +72,7 @@ MASK_VALUE = -0.7 * float(jnp.finfo(jnp.float32).max)
 def causal_flash_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B N T H"], v: Float[Array, "B N T H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     T, H = q.shape[2:]
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * H**-0.5
     s = jnp.where(jnp.tri(T, dtype=bool), s, -jnp.inf)

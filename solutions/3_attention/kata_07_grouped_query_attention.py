@@ -68,7 +68,7 @@ LANES = 128
 def grouped_query_attention_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B K S H"], v: Float[Array, "B K S H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     group = q.shape[1] // k.shape[1]
     k, v = (jnp.repeat(x, group, axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5

@@ -79,7 +79,7 @@ def segment_ids_and_soft_cap_spec(
     *,
     cap: int,
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     s = cap * jnp.tanh(s / cap)

@@ -7,8 +7,8 @@ Goal
     move 63 MiB, which takes 81 µs on a v5e. The whole kernel takes 521 µs.
 
 Concept
-    `pl.cdiv` gives the tail its own block. What that block holds past the edge
-    is undefined: leftovers on a TPU, NaN in the strict interpreter. You have
+    `pl.cdiv` gives the tail its own block. Past the edge, the contents of that block
+    are undefined: leftovers on a TPU, NaN in the strict interpreter. You have
     seen this with sums of rows. In attention, three operands reach past an edge,
     and each of them needs a different answer:
 
@@ -24,8 +24,8 @@ Concept
                          +--------+--+
 
     Rows of q past T become rows of scores, and these become rows of the result.
-    All of them are garbage, but no other row ever looks at them, and what is
-    past T is cut off on the way to HBM. You have nothing to do here.
+    All of them are garbage, but no other row reads them, and rows past T are cut off
+    on the way to HBM. You don't have to do anything here.
 
     Rows of k past S become columns of scores. The maximum and the sum of every
     real query go across these columns, so you have to mask them. exp then turns
@@ -72,7 +72,7 @@ MASK_VALUE = -0.7 * float(jnp.finfo(jnp.float32).max)
 def ragged_sequence_spec(
     q: Float[Array, "B N T H"], k: Float[Array, "B K S H"], v: Float[Array, "B K S H"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
     return jnp.einsum("bnts,bnsh->bnth", jax.nn.softmax(s, axis=-1), v)

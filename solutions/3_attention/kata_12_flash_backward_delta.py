@@ -2,7 +2,7 @@
 
 Goal
     Write the body of a kernel for delta[t] = sum over h of do[t, h] * o[t, h].
-    o is what attention returned, and do is the gradient of the loss with respect
+    o is the result of attention, and do is the gradient of the loss with respect
     to o. The sums are float32, and the kernel stores them as a row: the sums of
     bt queries lie side by side along the lanes. The launch is given.
 
@@ -40,7 +40,7 @@ Concept
     A sum along lanes is work for the cross-lane unit. So is turning the column
     into a row, where only one lane in 128 of each register is worth moving. A sum
     *down* a block is mostly additions of whole registers, and the result is a
-    row. And transposing whole blocks is what the cross-lane unit does best. So
+    row. And the cross-lane unit is best at transposing whole blocks. So
     the order matters: between the fastest and the slowest of the ways that you
     would try first, there is a factor of two.
 
@@ -70,7 +70,7 @@ from jaxtyping import Array, Float, Float32
 def flash_backward_delta_spec(
     o: Float[Array, "B N T H"], do: Float[Array, "B N T H"]
 ) -> Float32[Array, "B N 1 T"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     wide = jnp.promote_types(o.dtype, jnp.float32)
     return jnp.sum(o.astype(wide) * do.astype(wide), axis=-1)[:, :, None, :]
 

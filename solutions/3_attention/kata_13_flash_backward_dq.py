@@ -70,7 +70,7 @@ def flash_backward_dq_spec(
     lse: Float32[Array, "B N 1 T"],
     delta: Float32[Array, "B N 1 T"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scale = q.shape[-1] ** -0.5
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * scale
     p = jnp.exp(s - lse.mT)

@@ -19,8 +19,8 @@ Concept
 
     Look at the two new sums. They run over t, which is the *first* dim of p and
     of ds. The matrix unit sums over the last dim of its left operand, so you
-    would have to transpose both in every step, which is cross-lane work: on a v5e
-    1.4 times as long is predicted with blocks of 256, and hardly longer with 1024.
+    would have to transpose both in every step, which is cross-lane work. The predicted
+    time on a v5e is 1.4 times as long with blocks of 256, and hardly longer with 1024.
     lse and delta would also have to be turned into columns again.
 
     None of this is needed if you compute the scores the other way round, keys by
@@ -75,7 +75,7 @@ def flash_backward_dkv_spec(
     lse: Float32[Array, "B N 1 T"],
     delta: Float32[Array, "B N 1 T"],
 ) -> tuple[Float[Array, "B N S H"], Float[Array, "B N S H"]]:
-    """What the kernel must compute, in plain jax.numpy: dk and dv."""
+    """The required results, in plain jax.numpy: dk and dv."""
     scale = q.shape[-1] ** -0.5
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * scale
     p = jnp.exp(s - lse.mT)

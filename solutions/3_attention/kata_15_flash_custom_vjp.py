@@ -4,16 +4,16 @@ Goal
     Four kernels are given, all causal: a forward kernel, which returns both o
     and lse, and the kernels for delta, for dq, and for dk and dv. Make a function
     from them that `jax.grad` can differentiate. Write its forward rule, its
-    backward rule, and what ties the two to it. The grade is for what `jax.vjp`
-    returns for do, the *cotangent* of o: the gradient of the loss with respect
+    backward rule, and the call that registers them. The grader checks the results of
+    `jax.vjp` for do, the *cotangent* of o: the gradient of the loss with respect
     to o.
 
 Concept
-    JAX differentiates a program with a rule for each operation in it. For
-    gradients it has none for `pallas_call`, not even if the body is one line
-    without scratch: "Linearization failed". What happens to a kernel's Refs can't
-    be run backward. Somebody has to write the backward kernels. You did, in katas
-    12 to 14, and `jax.custom_vjp` is how you give them to JAX:
+    JAX differentiates a program with a rule for each operation in it. It has no
+    gradient rule for `pallas_call`, not even if the body is one line without scratch:
+    "Linearization failed". Operations on a kernel's Refs can't be run backward, so
+    somebody has to write the backward kernels. You did, in katas 12 to 14, and
+    `jax.custom_vjp` is how you give them to JAX:
 
         f = jax.custom_vjp(fun, nondiff_argnums=...)
         f.defvjp(fwd, bwd)
@@ -40,7 +40,7 @@ Concept
     all arguments in the order of fun. bwd gets *these first*, then the residuals
     and the cotangent, and returns gradients only for the other arguments.
 
-    XLA compiles whatever in the rules isn't a kernel, with traffic of its own.
+    XLA compiles any other operation in the rules, with its own traffic to HBM.
 
     You know these kernels. Here they have a causal mask, as in kata 06: blocks
     above the diagonal are neither computed nor fetched. Note which steps
@@ -82,7 +82,7 @@ def flash_custom_vjp_spec(
     Float[Array, "B N T H"],
     Float[Array, "B N T H"],
 ]:
-    """What must come back, in plain jax.numpy: o, dq, dk and dv."""
+    """The required results, in plain jax.numpy: o, dq, dk and dv."""
 
     def attention(q, k, v):
         T, H = q.shape[2:]
@@ -104,7 +104,7 @@ def attention(q, k, v, bq, bkv):
 
 
 def attention_fwd(q, k, v, bq, bkv):
-    """The forward rule: what `attention` returns, and the residuals."""
+    """The forward rule: the result of `attention`, and the residuals."""
     # BEGIN SOLUTION
     o, lse = flash_forward(q, k, v, bq, bkv)
     return o, (q, k, v, o, lse)
@@ -136,7 +136,7 @@ def flash_custom_vjp(
     Float[Array, "B N T H"],
     Float[Array, "B N T H"],
 ]:
-    """Return o, and what jax.vjp returns for the cotangent do: dq, dk and dv."""
+    """Return o, and the gradients of jax.vjp for the cotangent do: dq, dk and dv."""
     # BEGIN SOLUTION
     differentiable = jax.custom_vjp(attention, nondiff_argnums=(3, 4))
     differentiable.defvjp(attention_fwd, attention_bwd)

@@ -1,16 +1,16 @@
 """Make splash attention's tables, one block of the mask at a time.
 
 Goal
-    Return block_mask, data_next, mask_next and partial_masks for a mask that
-    nobody stores. Query t may see the keys from first[t] to last[t], and none if
-    last[t] < first[t]: packed documents, windows and padding can all be said
-    like this. `visible` tells which of some queries may see which of some keys.
+    Return block_mask, data_next, mask_next and partial_masks for a mask that isn't
+    stored. Query t may see the keys from first[t] to last[t], and none if
+    last[t] < first[t]. That covers packed documents, windows and padding. `visible`
+    returns which of some queries may see which of some keys.
 
 Concept
-    Katas 09 and 16 were given tables that had been made from a mask bool[T, S].
-    For 8192 tokens this is 64 MiB. For 131,072 it is 16 GiB, all the HBM of a
-    v5e, to make tables of a few KiB. So ask for one block at a time, and keep what
-    the tables need. jax.lax.scan goes through the blocks, row by row:
+    In katas 09 and 16, the tables were made from a mask bool[T, S]. For 8192 tokens,
+    this mask takes 64 MiB. For 131,072 it takes 16 GiB, all the HBM of a v5e, to make
+    tables of a few KiB. So compute one block of it at a time, and keep only the entries
+    of the tables. jax.lax.scan goes through the blocks, row by row:
 
         block        kind        partial_masks so far        number
         (0, 0)       1           [A]                         0     A is new
@@ -20,27 +20,27 @@ Concept
         (2, 0)       1           [A, B]                      1     B is new
 
     kind is 0 if no query sees a key of the block, 2 if each sees all of them, else
-    1. Corners don't tell: a run of keys may touch none of them. Equal partial blocks
-    are kept once, in the order in which they are first met.
+    1. You can't tell it from the corners: a run of keys may touch none of them. Equal
+    partial blocks are stored once, in the order in which they first occur.
 
-    Where documents end is known when the training step runs, so the tables are made
-    within jit, and the caller says how much is always enough: no row has work in
-    more than `steps` blocks, and no more than P partial blocks differ. What is left
-    over of partial_masks stays 0.
+    The ends of documents are known only when the training step runs, so the tables are
+    made within jit, and the caller gives two upper limits: no row has work in more than
+    `steps` blocks, and no more than P partial blocks differ. Unused masks in
+    partial_masks stay 0.
 
     From kinds[I, J] to lists: each row keeps the blocks with work, in order, and
     the rest of its `steps` has kind 0. data_next and mask_next need an entry in
-    every step, since the pipeline never asks whether to copy, only what:
+    every step, since an index map can only choose a block, not prevent its copy:
 
         kinds           block_mask     data_next      what is copied
         0  2  1  0      2  1           1  2           k1   k2
         0  0  0  0      0  0           3' 3'          k3   .
         0  0  0  2      2  0           3  3'          .    .
 
-    Entries marked ' belong to steps that read nothing. Each names what the next
-    step that does will read, in whichever row that is: this copy is made early,
-    and no other. After the last one, they repeat it. If no step reads, all are 0.
-    mask_next follows the same rule, but only steps of kind 1 read a mask.
+    Entries marked ' belong to steps that read nothing. Each repeats the entry of the
+    next step that reads, in this row or a later one. So that copy is made early, and no
+    other. After the last step that reads, they repeat its entry. If no step reads, all
+    are 0. mask_next follows the same rule, but only steps of kind 1 read a mask.
 
 Shapes
     name                               dtype[dims]        memory space   Ref's shape   block
@@ -48,7 +48,7 @@ Shapes
     partial_masks                      int8[P, bq, bkv]   HBM            -             -
     block_mask, data_next, mask_next   int32[I, steps]    HBM            -             -
 
-    I = T / bq, J = S / bkv. data_next names blocks of keys, mask_next masks.
+    I = T / bq, J = S / bkv. data_next has numbers of blocks of keys, mask_next of masks.
 
 Try
     pytest -k splash_tables             stuck?  kata hint splash_tables
@@ -77,13 +77,13 @@ def splash_tables_spec(
     Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
 ]:
-    """What to return, computed the long way: from the whole mask, comparing all its blocks."""
+    """The required tables, from the whole mask, by comparing all its blocks."""
     T = len(first)
     mask = visible(first, last, jnp.arange(T), jnp.arange(S))
     blocks = mask.reshape(T // bq, bq, S // bkv, bkv).swapaxes(1, 2).reshape(-1, bq, bkv)
     kinds = jnp.where(blocks.any((1, 2)), jnp.where(blocks.all((1, 2)), 2, 1), 0)
     equal = (blocks[:, None] == blocks[None]).all((2, 3)) & (kinds == 1)
-    alike = jnp.argmax(equal, axis=1)  # the first of its equals
+    alike = jnp.argmax(equal, axis=1)  # the first equal block
     is_first = (kinds == 1) & (alike == jnp.arange(len(kinds)))
     number = (jnp.cumsum(is_first) - 1)[alike]
     at = jnp.nonzero(is_first, size=P, fill_value=len(kinds))[0]
@@ -111,7 +111,7 @@ def splash_tables_spec(
 
 
 def read_next(entries, reads):
-    """Return `entries`, with those that are not read replaced by the next that is.
+    """Return `entries`, with each one that isn't read replaced by the next that is.
 
     Both have one element for each step, row by row: int32[I, steps] and bool[I, steps].
     """
@@ -177,7 +177,7 @@ def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
     """Make runs of keys: causal, a window, blocks of every kind, documents, or whole blocks."""
     shift_key, width_key, inside_key, cut_key = jax.random.split(key, 4)
     t = jnp.arange(T)
-    if pattern == 0:  # later than these queries, the keys go on
+    if pattern == 0:  # keys go on after these queries
         first, last = 0 * t, t + jax.random.randint(shift_key, (), 0, bkv)
     elif pattern == 1:
         first, last = t - jax.random.randint(width_key, (), S // 3, S // 2), t
@@ -195,10 +195,11 @@ def splash_tables_inputs(key, *, T, S, bq, bkv, pattern, dtype):
 
 
 def rows_of_every_kind(key, t, S, bq, bkv):
-    """Make runs for rows of blocks, of which some have no work, or corners that mislead.
+    """Make runs for rows of blocks, some of them without work or with misleading corners.
 
-    Row 0 sees all keys but the first block; row 1 nothing. In row 2 all but some queries inside
-    see three blocks whole; in row 3 one query sees a few keys inside of a block. Then again.
+    Row 0 sees all keys but the first block, row 1 none. In row 2, all queries but some in the
+    middle see three whole blocks. In row 3, one query sees a few keys inside a block. The next
+    rows repeat these four.
     """
     row_key, start_key, length_key = jax.random.split(key, 3)
     row, inside = t // bq % 4, t % bq

@@ -1,15 +1,15 @@
-"""Attend to a window of keys and to the first few: a mask that is a formula.
+"""Attend to a window of keys and to the first few keys, with a mask given by a formula.
 
 Goal
-    Each query sees the last `window` keys, itself among them, and the first
-    `sinks` keys of the sequence, but no key after itself. Write which block of
-    keys a grid step visits, and what the body does with it.
+    Each query sees the last `window` keys, including its own, and the first `sinks`
+    keys of the sequence, but no later key. Write the function that chooses a grid
+    step's block of keys, and the part of the body that handles the block.
 
 Concept
     With a window, the work grows with the length and no longer with its square.
-    But a model that was trained without one fails when the first tokens leave the
-    window, since its softmax puts the weight there that it needs nowhere else.
-    Keep these few keys, called sinks. So there are two runs, and a gap that grows:
+    But a model that was trained without a window fails when the first tokens leave it,
+    because its softmax puts surplus weight on these tokens. So keep these few keys,
+    called sinks. A query then sees two runs of keys, with a gap that grows:
 
         window 5, sinks 2              in blocks of 2 x 2
              keys ->                   # full   / partial   . empty
@@ -26,14 +26,14 @@ Concept
              # # - - - - # # # # # -
              # # - - - - - # # # # #   # . . / # /
 
-    splash_attention could do this with tables and an array of partial masks. But
-    you can say this mask in one line, and so can the kernel. Positions tell which
-    block a step visits, whether the block is full, and which of its scores count.
-    They are counted in keys: a block begins at its number times bkv.
+    splash_attention could do this with tables and an array of partial masks. But this
+    mask is a one-line formula, which the kernel can compute as well. Positions
+    determine which block a step visits, whether the block is full, and which of its
+    scores count. Positions count keys: block j begins at position j * bkv.
 
     A row visits the blocks with sinks first, then those that its window touches.
-    The two can overlap: a block that is visited twice counts twice. A step that is
-    left over has no work. Have it name the row's last block: that has been copied.
+    The two can overlap, but a block visited twice would count twice. An unused step
+    has no work. Let it return the row's last block, which is in VMEM already.
 
     Predicted for 8 heads, T = 8192, H = 128, bfloat16, blocks of 512, a window of
     1024 and 4 sinks, where 58 of 256 blocks hold something:
@@ -77,7 +77,7 @@ def sliding_window_and_sinks_spec(
     window: int,
     sinks: int,
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     query, key = jnp.arange(q.shape[2])[:, None], jnp.arange(k.shape[2])
     mask = (key <= query) & ((query - key < window) | (key < sinks))
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))

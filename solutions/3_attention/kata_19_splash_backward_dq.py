@@ -1,9 +1,9 @@
 """Compute dq from only the blocks that a sparse mask allows, with the forward tables.
 
 Goal
-    Write what is missing of splash attention's backward pass: the arithmetic of
-    one block, masked or not, and the BlockSpecs. Query heads share heads of keys
-    and values. The tables, the branches, and the rest of the launch are given.
+    Write the rest of splash attention's backward pass: the arithmetic of one block,
+    masked or not, and the BlockSpecs. Query heads share heads of keys and values. The
+    tables, the branches, and the rest of the launch are given.
 
 Concept
     Splash attention is three kernels that walk over the same mask. Two of them go
@@ -16,26 +16,26 @@ Concept
         v   # # / .    2: 0 1 2
             . # # /    3: 1 2 3
 
-    dq is a sum over keys, as the result of the forward pass was. So it needs no
-    tables of its own. Those of the forward pass list, for each block of queries,
-    the blocks of keys that it sees, and their partial masks lie as the scores do,
-    (bq, bkv). A model makes two sets of tables for a mask, and not three.
+    dq is a sum over keys, like the result of the forward pass. So it uses the forward
+    pass's tables. For each block of queries, they list the blocks of keys that it sees.
+    Their partial masks have the scores' layout, (bq, bkv). So a model makes two sets of
+    tables for a mask, not three.
 
-    What a row keeps from step to step has changed sides again. q, do, lse, delta
-    and dq belong to the row. k and v follow data_next, and the mask mask_next.
+    Compared with kata 16, arrays have changed sides again. q, do, lse, delta and dq
+    stay the same for a whole row. k and v follow data_next, and the mask follows mask_next.
     lse and delta have one number per query, so each of the N heads has its own.
     There are only K heads of keys and values.
 
-    A masked score must count for nothing. In the forward pass, it got a large
-    negative number, of which exp made 0. The same helps here: where p is 0, so is
-    ds, whatever dp - delta is. That holds for finite numbers only. A query that
-    sees no key has no lse. Here it comes with 0, while its scores may be above
-    100, and exp(100) is inf. jnp.where leaves nothing of it. A product with the
+    A masked score must not contribute. In the forward pass, you replaced it by a large
+    negative number, whose exp is 0. The same helps here: where p is 0, so is
+    ds, whatever dp - delta is. But that holds for finite numbers only. A query that
+    sees no key has no lse. Its lse is 0 here, while its scores may be above
+    100, and exp(100) is inf. jnp.where removes it; a product with the
     mask makes NaN. And a row of blocks without any work still has a dq: zero.
 
     For 8 heads of 4096, a causal mask, H = 128, bfloat16 and blocks of 512,
     flash_backward_dq is predicted to take 0.65 ms on a v5e. This kernel, with 36
-    of 64 blocks, takes 0.48 ms, JAX's splash attention 0.50 ms.
+    of 64 blocks, takes 0.48 ms, and JAX's splash attention 0.50 ms.
 
 Shapes
     name                           dtype[dims]           memory space   Ref's shape   block
@@ -77,7 +77,7 @@ def splash_backward_dq_spec(
     data_next: Int32[Array, "I steps"],
     mask_next: Int32[Array, "I steps"],
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, bkv = k.shape[2], partial_masks.shape[2]
     scale = q.shape[3] ** -0.5
     mask = dense_mask(partial_masks, block_mask, data_next, mask_next, S // bkv)

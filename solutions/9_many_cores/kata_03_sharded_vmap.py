@@ -1,18 +1,17 @@
 """Spread attention over four chips by sequences and heads, with jax.vmap on each.
 
 Goal
-    `attend` is given: a kernel for one head of queries and the keys and values that it
-    looks at. Write attention for B sequences with H heads of queries and KV heads of
-    keys on a mesh of 2 x 2 chips. Cut the sequences along "data", the heads along
-    "model". With G = H / KV, query heads 0 to G - 1 share the first head of keys, the
-    next G the second, and so on.
+    `attend` is given: a kernel for one head of queries with its keys and values. Write
+    attention for B sequences with H heads of queries and KV heads of keys on a mesh of
+    2 x 2 chips. Shard the sequences over "data" and the heads over "model". With
+    G = H / KV, query heads 0 to G - 1 share the first head of keys, the next G the
+    second, and so on.
 
 Concept
-    A kernel that works on one head needs two things around it: something that repeats
-    it for all heads, and something that spreads them over chips. `jax.vmap` is the one,
-    `jax.shard_map` the other, and they don't know of each other. On each chip, the
-    function in the shard_map sees fewer sequences and fewer heads, and vmaps over
-    those that it sees:
+    A kernel for one head needs two wrappers: `jax.vmap` repeats it for all heads, and
+    `jax.shard_map` distributes the heads over chips. The two are independent. On each
+    chip, the function inside shard_map sees fewer sequences and fewer heads, and vmaps
+    over these:
 
                    model 0                    model 1
         data 0     first sequences,           first sequences,
@@ -20,23 +19,23 @@ Concept
         data 1     last sequences,            last sequences,
                    first half of the heads    second half of the heads
 
-    Heads don't look at each other, and neither do sequences. So nothing is summed and
-    nothing sent, if each chip has what its heads need: both specs name both axes, and
-    KV is cut into as many parts as H, so each group stays with its keys.
+    Heads are independent of each other, and so are sequences. So chips exchange nothing
+    if each has the keys of its heads: both specs name both axes, and KV is split into as
+    many parts as H, so each group stays with its keys.
 
-    vmaps nest, and each puts an axis in front of the grid of the kernel in it. The one
-    that you apply last becomes the outermost axis. The TPU walks through the grid from
-    the innermost axis on, and a block that is the same in the next step isn't fetched
-    again. `in_axes` says None for what all share. So with groups as the innermost axis,
-    a head of keys comes into VMEM once for all the queries that look at it:
+    vmaps nest, and each adds an axis in front of the inner kernel's grid. The vmap that
+    you apply last becomes the outermost axis. The innermost axis of the grid changes
+    fastest, and a block that is the same in the next step isn't fetched again. In
+    `in_axes`, None marks an array that all share. So with groups as the innermost axis, a
+    head of keys is copied to VMEM once for all the queries that use it:
 
         grid   (sequences, heads of keys, group)
         q      (b, h, g) -> its own block in each step
         k, v   (b, h, g) -> the block of (b, h), which stays while g counts up
 
     For 8 sequences, H = 32, KV = 8, 128 queries and 2048 keys of 128 numbers in
-    bfloat16, each chip moves 20 MiB. With a copy of the keys for each head of queries
-    the kernel would move 68 MiB, and making the copies comes on top.
+    bfloat16, each chip moves 20 MiB. With a copy of the keys for each query head, the
+    kernel would move 68 MiB, and making the copies costs extra.
 
 Shapes
     name     dtype[dims]           memory space   Ref's shape   block
@@ -45,7 +44,7 @@ Shapes
     v_ref    q.dtype[B, KV, S, D]  VMEM           (S, D)        yours
     o_ref    q.dtype[B, H, T, D]   VMEM           (T, D)        yours
 
-    Blocks are those of vmap: each squeezes the dimensions in front.
+    vmap makes the blocks: it squeezes the leading dimensions.
 
 Try
     pytest -k sharded_vmap           stuck?  kata hint sharded_vmap
@@ -65,7 +64,7 @@ from jaxtyping import Array, Float
 def sharded_vmap_spec(
     q: Float[Array, "B H T D"], k: Float[Array, "B KV S D"], v: Float[Array, "B KV S D"]
 ) -> Float[Array, "B H T D"]:
-    """What the chips must compute together, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     group = q.shape[1] // k.shape[1]
     k, v = jnp.repeat(k, group, axis=1), jnp.repeat(v, group, axis=1)
     scores = jnp.einsum("bhtd,bhsd->bhts", q, k) * q.shape[-1] ** -0.5

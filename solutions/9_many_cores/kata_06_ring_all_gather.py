@@ -1,14 +1,14 @@
-"""Hand blocks on around a ring of chips until every chip has all of them.
+"""Pass blocks around a ring of chips until every chip has all of them.
 
 Goal
-    Each of four chips holds one block of x. Write the kernel after which every chip
-    holds all four, in order. The launch is given.
+    Each of four chips holds one block of x. Write the kernel that gives every chip all
+    four blocks, in order. The launch is given.
 
 Concept
     A chip could send its block to each of the others. But links exist only between
-    neighbours, so a block for the chip opposite passes through two links, and
-    on each link blocks of several chips wait for each other. In a ring, every chip
-    always sends to its right neighbour, and what it sends is what came last:
+    neighbours, so a block for the opposite chip passes through two links, and blocks of
+    several chips queue on each link. In a ring, every chip always sends to its right
+    neighbour, and it sends the block that came last:
 
                  chip 0     chip 1     chip 2     chip 3
         begin    0          1          2          3
@@ -16,24 +16,24 @@ Concept
         hop 1    0     2 3  0 1     3  0 1 2          1 2 3
         hop 2    0   1 2 3  0 1   2 3  0 1 2   3      0 1 2 3
 
-    After n - 1 hops everybody has everything. Each link has carried n - 1 blocks,
-    and no way of gathering can do with less, since n - 1 blocks have to reach every
-    chip. With blocks of 1024 x 4096 in bfloat16, that is 24 MiB on each link. If
-    each chip sent its block to all the others itself, a block would pass through
-    1 + 2 + 1 links, where it passes through 3 in the ring.
+    After n - 1 hops, every chip has every block. Each link has carried n - 1 blocks.
+    That is the minimum, since n - 1 blocks have to reach every chip. With blocks of
+    1024 x 4096 in bfloat16, that is 24 MiB on each link. If each chip sent its block to
+    all the others directly, a block would pass through 1 + 2 + 1 links instead of the
+    ring's 3.
 
     `o_ref` has a place for each block, and block b goes to place b on all chips. So
-    nothing is overwritten, and a chip need not be told that its neighbour has read.
-    What it does need to know is that a block has come, before it hands it on: that is
-    what it waits for in each hop.
+    nothing is overwritten, and a chip needn't know whether its neighbour has read. But it
+    must know that a block has arrived before it sends the block on, so it waits for one
+    block in each hop.
 
-    Every hop has semaphores of its own, `send_sems.at[hop]` and `recv_sems.at[hop]`. The
-    left neighbour may be a hop ahead. A semaphore counts bytes and not blocks, so with
-    one for all hops, the bytes of a later block would end the wait for an earlier one.
+    Every hop has its own semaphores, `send_sems.at[hop]` and `recv_sems.at[hop]`. The
+    left neighbour may be a hop ahead. A semaphore counts bytes, not blocks, so with one
+    semaphore for all hops, a later block's bytes would end the wait for an earlier block.
 
-    What a source must not be, before its copy has ended, is changed. Here nothing is, so
-    sends are waited for at the end, all together. But waited for they have to be: a
-    kernel that ends with something on a semaphore leaves it to the next kernel.
+    A copy's source must not change until the copy has ended. Here no source changes, so
+    the kernel can wait for all sends at the end. It can't skip that wait: if a kernel
+    ends with a semaphore above zero, the next kernel finds it so.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape       block
@@ -43,8 +43,8 @@ Shapes
     send_sems    dma semaphore[3]     SMEM scratch   (3,)              -
     recv_sems    dma semaphore[3]     SMEM scratch   (3,)              -
 
-    Ref's shape and block are those of one chip. All four results, one after the other,
-    are what the launch returns.
+    Ref's shape and block are per chip. The launch returns all four results, one after the
+    other.
 
 Try
     pytest -k ring_all_gather        stuck?  kata hint ring_all_gather
@@ -64,12 +64,12 @@ from jaxtyping import Array, Float
 
 
 def ring_all_gather_spec(x: Float[Array, "4 m N"]) -> Float[Array, "16 m N"]:
-    """What the chips must end up with: each has all of x."""
+    """The required result, in plain jax.numpy: each chip has all of x."""
     return jnp.tile(x, (4, 1, 1))
 
 
 def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
-    """Copy x_ref to its place in o_ref, and hand blocks on to the right."""
+    """Copy x_ref to its place in o_ref, and pass blocks on to the right."""
     n = lax.axis_size("x")
     me = lax.axis_index("x")
     left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)

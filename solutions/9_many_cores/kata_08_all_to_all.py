@@ -1,8 +1,8 @@
 """Exchange blocks between all chips at once: an all-to-all.
 
 Goal
-    Each of four chips holds four blocks, one for each chip. Write the kernel that
-    brings every block to the chip that it is for. The launch is given.
+    Each of four chips holds four blocks, one for each chip. Write the kernel that sends
+    every block to its destination. The launch is given.
 
 Concept
     Block [s, d] of x is on chip s, and its destination is chip d. Afterwards chip d holds
@@ -15,22 +15,22 @@ Concept
         chip 2   [2,0] [2,1] [2,2] [2,3]             [0,2] [1,2] [2,2] [3,2]
         chip 3   [3,0] [3,1] [3,2] [3,3]             [0,3] [1,3] [2,3] [3,3]
 
-    A layer with a mixture of experts does this twice: tokens go to the chips of their
-    experts, and results come back.
+    A mixture-of-experts layer does this twice: tokens go to the chips of their experts,
+    and results come back.
 
-    There is nothing to hand on, so this is not a ring of hops. Each chip starts n - 1
-    copies at once and waits for all. In copy number k it sends to the chip k places to
-    its right, and meanwhile the chip k places to its left sends to it. Since the
-    number k is the same on both ends, so is the semaphore: what comes on
-    `recv_sems.at[k - 1]` is from k places to the left. If all chips began with chip 0
-    instead, its links would be crowded, while others had nothing to do.
+    No chip passes blocks on, so this isn't a ring of hops. Each chip starts n - 1 copies
+    at once and waits for all. In copy number k it sends to the chip k places to its
+    right, while the chip k places to its left sends to it. Both ends have the same k, and
+    so the same semaphore: `recv_sems.at[k - 1]` counts the data from k places to the
+    left. If all chips began with chip 0 instead, its links would be crowded while others
+    were idle.
 
-    The barrier has to reach further than in a ring: everybody writes to me, so I have to
-    know of everybody that they have begun, and not of my neighbours alone.
+    The barrier has to reach further than in a ring: I write to every chip, so I have to
+    know that all of them have started, not only my neighbours.
 
-    A block stays at home: [s, s] is copied from HBM to HBM. Of 64 MiB on each chip, 48
-    leave it. In a ring of four, the block for the chip opposite passes through two
-    links, so that a chip's blocks use 16 + 32 + 16 MiB of links.
+    One block stays on its chip: [s, s] is copied from HBM to HBM. Of 64 MiB on each chip,
+    48 leave it. In a ring of four, the block for the opposite chip passes through two
+    links, so a chip's blocks put 16 + 32 + 16 MiB on the links.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape     block
@@ -40,8 +40,8 @@ Shapes
     send_sems    dma semaphore[3]     SMEM scratch   (3,)            -
     recv_sems    dma semaphore[3]     SMEM scratch   (3,)            -
 
-    Ref's shape and block are those of one chip: block d of x_ref is for chip d, and
-    block s of o_ref is from chip s.
+    Ref's shape and block are per chip: block d of x_ref is for chip d, and block s of
+    o_ref is from chip s.
 
 Try
     pytest -k all_to_all             stuck?  kata hint all_to_all
@@ -60,12 +60,12 @@ from jaxtyping import Array, Float
 
 
 def all_to_all_spec(x: Float[Array, "4 4 m N"]) -> Float[Array, "4 4 m N"]:
-    """What all chips together must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.swapaxes(x, 0, 1)
 
 
 def all_to_all_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
-    """Send block d of x_ref to chip d, as the block of o_ref that is from me."""
+    """Send block d of x_ref to chip d, which stores it in o_ref under my number."""
     n = lax.axis_size("x")
     me = lax.axis_index("x")
     # BEGIN SOLUTION

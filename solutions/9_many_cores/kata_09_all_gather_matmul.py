@@ -1,44 +1,44 @@
-"""Multiply while the ring is still bringing the rest.
+"""Multiply while the ring is still delivering the other rows.
 
 Goal
-    Each of four chips holds a quarter of the rows of x, and a quarter of the columns of w.
-    Write the kernel after which each chip holds all rows of x @ w in its own columns. The
-    launch is given, and so is the barrier.
+    Each of four chips holds a quarter of the rows of x and a quarter of the columns of w.
+    Write the kernel that gives each chip all rows of x @ w in its own columns. The launch
+    and the barrier are given.
 
 Concept
     To multiply its columns, a chip needs all rows of x. It could gather them first, as
-    ring_all_gather does. Then its matrix unit stands still until everything is here:
+    ring_all_gather does. Then its matrix unit is idle until all rows have arrived:
 
         links      x x x x x x x x x
         products                     # # # # # # # # # # # #
 
-    But it has a quarter of x from the beginning, and while it multiplies these rows, the
-    next ones can come. A copy needs the core only to be started and waited for:
+    But it has a quarter of x from the beginning, and the next rows can arrive while it
+    multiplies these. The core only has to start a copy and to wait for it:
 
                    hop 0     hop 1     hop 2
         links      x x x     x x x     x x x
         products   # # # #   # # # #   # # # #   # # # #
                    own       left's    ...
 
-    In each hop, a chip holds rows that it sends on, and that it multiplies while they are
-    on their way. Both only read them, so they need not wait for each other. What they
-    must not do is begin before these rows have come.
+    In each hop, a chip holds some rows, which it sends on and multiplies at the same time.
+    Both only read the rows, so they don't wait for each other. But neither may start
+    before these rows have arrived.
 
-    Does a product hide a copy? A hop brings M / 4 rows of K numbers, and each of these
-    numbers is multiplied with all columns that a chip has. So neither M nor K decides,
-    only the columns. One link of a v5e takes 45 GB/s in each direction, its matrix
-    unit 197 Tflop/s in bfloat16: from about 4400 columns on, a copy takes less time than
-    the product that hides it. For M = 8192, K = 2048, and 8192 columns on each chip:
+    Does a product hide a copy? A hop brings M / 4 rows of K numbers, and the chip
+    multiplies each number with all of its columns. So only the number of columns matters,
+    not M or K. One link of a v5e moves 45 GB/s in each direction, and the matrix unit
+    computes 197 Tflop/s in bfloat16: from about 4400 columns on, a copy takes less time
+    than the product that hides it. For M = 8192, K = 2048, and 8192 columns per chip:
 
         a hop over the link                 8 MiB                   0.19 ms
         its product                         69 Gflop                0.35 ms
         3 hops, and then 4 products                                 1.96 ms
         4 products that hide 3 hops                                 1.40 ms
 
-    A quarter of x, bm rows at a time, has to come from HBM to the matrix unit, and the
-    products go back. `pltpu.emit_pipeline` does that within a kernel. It takes Refs in HBM,
-    also a part of one, such as came_ref.at[hop]. What came in a hop has a place of its
-    own there, so that nothing is overwritten, and no neighbour has to ask.
+    A quarter of x goes from HBM to the matrix unit, bm rows at a time, and the products
+    go back. `pltpu.emit_pipeline` does that within a kernel. It accepts Refs in HBM, or
+    parts of them, such as came_ref.at[hop]. Each hop has its own place in came_ref, so
+    nothing is overwritten, and no credits are needed.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape     block
@@ -49,7 +49,7 @@ Shapes
     send_sems    dma semaphore[3]     SMEM scratch   (3,)            -
     recv_sems    dma semaphore[3]     SMEM scratch   (3,)            -
 
-    Ref's shape and block are those of one chip. bm divides M/4. Blocks are your pipeline's.
+    Ref's shape and block are per chip. bm divides M/4. Blocks are those of your pipeline.
 
 Try
     pytest -k all_gather_matmul      stuck?  kata hint all_gather_matmul
@@ -71,12 +71,12 @@ from jaxtyping import Array, Float
 
 
 def all_gather_matmul_spec(x: Float[Array, "M K"], w: Float[Array, "K N"]) -> Float[Array, "M N"]:
-    """What all chips together must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x @ w
 
 
 def all_gather_matmul_kernel(x_ref, w_ref, o_ref, came_ref, send_sems, recv_sems, *, bm):
-    """Multiply each quarter of x by w_ref, and meanwhile hand it on to the right."""
+    """Multiply each quarter of x by w_ref, and meanwhile send it on to the right."""
     n = lax.axis_size("x")
     me = lax.axis_index("x")
     left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)

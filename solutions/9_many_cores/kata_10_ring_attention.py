@@ -1,19 +1,20 @@
-"""Attend to keys and values that go around a ring of chips.
+"""Attend to keys and values that travel around a ring of chips.
 
 Goal
     A sequence is so long that four chips share it, each with a quarter of the queries, keys
-    and values. Write causal flash attention over all of it: what one half of a chip's queries
-    does with one half of some keys, and the ring. The launch is given.
+    and values. Write causal flash attention over the whole sequence: the attention of one
+    half of a chip's queries to one half of some keys, and the ring. The launch is given.
 
 Concept
-    The online softmax takes keys in any order, some at a time, so a chip can take them as
-    they come by: in each hop, it sends on the keys and values that it holds, and attends to
+    The online softmax takes keys in any order, some at a time, so a chip can use them as
+    they arrive: in each hop, it sends on the keys and values that it holds, and attends to
     them meanwhile. Two slots are enough, with credits as in reduce_scatter. If chips
-    gathered all of them first, they would wait, and hold everything.
+    gathered all keys first, they would have to wait, and to store all of them.
 
-    But a causal mask wants little of the first chip, and much of the last. Cut the sequence
-    into 8 pieces, and count the squares of a piece of queries and a piece of keys that a chip
-    has to compute in hops 0 to 3; two in hop 0 are half empty, so it counts as 2:
+    But under a causal mask, the first chip has little work and the last chip has most of
+    it. Cut the sequence into 8 pieces. A square is one piece of queries with one piece of
+    keys. Count the squares that a chip computes in hops 0 to 3. Hop 0 has a full square and
+    two that are half empty, so it counts as 2:
 
                 pieces   squares              pieces   squares
         chip 0   0 1     2 . . .               0 7     2 2 2 2
@@ -22,11 +23,11 @@ Concept
         chip 3   6 7     2 4 4 4               3 4     2 2 2 2
                     plain split                   zig-zag
 
-    Everybody waits for the slowest: 14 squares against 8. The launch deals pieces in the
-    zig-zag, so each chip has an early one and a late one. Your kernel has to know which of
-    them meet. For that, it is enough to know from which chip the keys come.
+    All chips wait for the slowest: 14 squares against 8. The launch gives out the pieces in
+    a zig-zag, so each chip has an early one and a late one. Your kernel must decide which
+    pieces attend to which. The number of the chip that the keys come from is enough for that.
 
-    65536 tokens, 8 heads of 128 in bfloat16, on four v5e with 45 GB/s a link and
+    65536 tokens, 8 heads of 128 in bfloat16, on four v5e with 45 GB/s per link and
     197 Tflop/s (a square takes 1.4 ms, a hop with 64 MiB 1.5 ms):
 
                                  bytes a link   hops   products   waits    in all
@@ -34,7 +35,7 @@ Concept
         ring, plain split             192 MiB      3    19.5 ms   -        19.5 ms
         ring, zig-zag                 192 MiB      3    11.2 ms   -        11.2 ms
 
-    Here all fits into VMEM. At such sizes, slots are in HBM, and blocks come from there.
+    The kata's arrays fit into VMEM. At the sizes above, slots are in HBM, read in blocks.
 
 Shapes
     name           dtype[dims]              memory space   Ref's shape          block
@@ -47,8 +48,8 @@ Shapes
     recv_sems      dma semaphore[2]         SMEM scratch   (2,)                 -
     free_sem       semaphore                SMEM scratch   ()                   -
 
-    A piece is c = T / 8 tokens: q_ref[h, 0] is the early one of head h, q_ref[h, 1] the late
-    one. In what is held, held[0] are keys and held[1] values, cut in the same way.
+    A piece has c = T / 8 tokens: q_ref[h, 0] is the early one of head h, q_ref[h, 1] the
+    late one. held[0] are keys and held[1] values, split in the same way.
 
 Try
     pytest -k ring_attention         stuck?  kata hint ring_attention
@@ -72,7 +73,7 @@ LANES = 128
 def ring_attention_spec(
     q: Float[Array, "H T D"], k: Float[Array, "H T D"], v: Float[Array, "H T D"]
 ) -> Float[Array, "H T D"]:
-    """What all chips together must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     T, D = q.shape[1:]
     s = jnp.einsum("htd,hsd->hts", q, k) * D**-0.5
     s = jnp.where(jnp.tri(T, dtype=bool), s, -jnp.inf)
@@ -82,7 +83,7 @@ def ring_attention_spec(
 def ring_attention_kernel(
     q_ref, kv_ref, o_ref, came_ref, m_ref, l_ref, acc_ref, send_sems, recv_sems, free_sem
 ):
-    """Let all keys and values come by, and attend to those that my queries may see."""
+    """Pass all keys and values around, and attend to those that my queries may see."""
     n = lax.axis_size("x")
     me = lax.axis_index("x")
     left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
@@ -97,7 +98,7 @@ def ring_attention_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def meet(held, queries, keys, *, same=False):
-        """Let a piece of my queries attend to a piece of the keys in held, or to the same one."""
+        """Let a piece of my queries attend to a piece of held's keys; `same`: to its own piece."""
 
         @pl.loop(0, H)
         def _(h):
@@ -212,13 +213,13 @@ def dealt(n):
 
 
 def zigzag(x, n):
-    """Deal tokens to n chips, cut into 2n pieces."""
+    """Distribute tokens, cut into 2n pieces, over n chips."""
     pieces = jnp.split(x, 2 * n, axis=1)
     return jnp.concatenate([pieces[piece] for piece in dealt(n)], axis=1)
 
 
 def in_order(x, n):
-    """Put the tokens back to where zigzag has taken them from."""
+    """Undo zigzag: put the tokens back in order."""
     pieces = jnp.split(x, 2 * n, axis=1)
     return jnp.concatenate([pieces[dealt(n).index(piece)] for piece in range(2 * n)], axis=1)
 

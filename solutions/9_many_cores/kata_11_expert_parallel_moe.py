@@ -1,42 +1,42 @@
 """Send tokens to the chips of their experts, multiply there, and send the results back.
 
 Goal
-    Four chips hold a quarter of the tokens each, and a quarter of the experts. Token r
-    becomes gate[r] * (x[r] @ w[expert[r]]). Write what goes around the kernel: send each
-    token to the chip of its expert, multiply, and bring each result home. The kernel, its
-    launch and `places` are given.
+    Four chips each hold a quarter of the tokens and a quarter of the experts. Token r
+    becomes gate[r] * (x[r] @ w[expert[r]]). Write the code around the kernel: send each
+    token to its expert's chip, multiply, and return each result. The kernel, its launch
+    and `places` are given.
 
 Concept
-    The weights of all experts fill the memory of many chips, and a token needs one of
-    them. So weights stay where they are and tokens travel, twice. Outside of a kernel,
-    `lax.all_to_all(a, "x", 0, 0)` is what you wrote as a kernel in all_to_all: a[d] goes
-    to chip d, and afterwards a[s] is what chip s has sent.
+    The weights of all experts fill the memory of many chips, but a token needs only one
+    expert. So weights stay where they are, and tokens travel there and back. Outside a
+    kernel, `lax.all_to_all(a, "x", 0, 0)` does the same as your kernel all_to_all: a[d]
+    goes to chip d, and afterwards a[s] is the part that chip s has sent.
 
-    Its parts all have the same size, which is known before the program runs, and a
-    router sends as many tokens to an expert as it likes: none to some, and all of them to
-    one. So each chip gets as much room as it can ever need. Of t tokens, all t may go to
-    one chip:
+    These parts all have the same size, which is known before the program runs. But a
+    router sends any number of tokens to an expert: none to some, and all of them to one.
+    So each chip gets as much room as it can ever need. Of t tokens, all t may go to one
+    chip:
 
         room = t + L * bm     rows for each chip, in blocks of bm rows
 
-    The rows of an expert begin with a block of their own, so that a block needs one
-    matrix. That wastes less than a block for each of a chip's L experts, hence the second
-    term. With t = 32, L = 3 and bm = 8, what one chip sends to another may be:
+    Each expert's rows begin in a new block, so that a block needs only one matrix. That
+    wastes less than one block for each of a chip's L experts, hence the second term. With
+    t = 32, L = 3 and bm = 8, one chip may send to another:
 
         expert     0 0 0 0 0 0 0 . | 0 0 . . . . . . | 2 2 2 . . . . . | unused ...
         block              0               1                 2           3 to 6
 
-    `places(expert, ...)` says to which chip and to which row each of my tokens goes, and
-    how many blocks each expert of each chip gets of me: here 2, 0, 1. The last is what
-    the other chip has to know before it can multiply. It travels as well: 12 bytes.
+    `places(expert, ...)` returns the chip and the row for each of my tokens, and how many
+    of my blocks each expert of each chip gets: here 2, 0, 1. The other chip needs these
+    numbers before it can multiply, so send them as well: 12 bytes.
 
-    `multiplied(came, w, blocks, ...)` makes a list of the blocks that are used, sorted
-    by expert, so that each matrix is fetched once. Rows that hold no token, and blocks
-    that nobody uses, come out as whatever they are. What comes back lies where it was
-    sent from, so chip and row of `places` find a token's result again.
+    `multiplied(came, w, blocks, ...)` makes a list of the used blocks, sorted by expert,
+    so that each matrix is fetched once. Rows without a token and unused blocks have
+    arbitrary results. Results return to the places that their tokens were sent from, so
+    chip and row of `places` also locate a token's result.
 
-    Room for all has a price. For 4 * 4096 tokens of D = F = 1024, L = 4 experts on each
-    chip and bm = 128, in bfloat16, a chip sends
+    Room for all tokens has a price. For 4 * 4096 tokens of D = F = 1024, L = 4 experts on
+    each chip and bm = 128, in bfloat16, a chip sends
 
                          room       tokens        results
         for all          4608       27 MiB        27 MiB
@@ -49,8 +49,8 @@ Shapes
     expert   int32[T]           HBM            -             -
     gate     x.dtype[T]         HBM            -             -
 
-    Chip c has rows c * T / 4 and on of x, expert and gate, and experts c * L and on, with
-    L = E / 4. The kernel sees the rows that came. The result is x.dtype[T, F].
+    Chip c has rows of x, expert and gate from c * T / 4 on, and experts from c * L on,
+    with L = E / 4. The kernel sees the rows that arrived. The result is x.dtype[T, F].
 
 Try
     pytest -k expert_parallel_moe    stuck?  kata hint expert_parallel_moe
@@ -74,7 +74,7 @@ def expert_parallel_moe_spec(
     expert: Int32[Array, "T"],
     gate: Float[Array, "T"],
 ) -> Float[Array, "T F"]:
-    """What the chips must compute together: x @ w for every expert, then pick each token's."""
+    """The required result: x @ w for every expert, then pick each token's."""
     picked = jnp.take_along_axis(x @ w, expert[None, :, None], axis=0)[0]
     return picked * gate[:, None]
 
@@ -112,7 +112,7 @@ def expert_parallel_moe(
 
 
 def expert_parallel_moe_inputs(key, *, T, D, F, E, dtype):
-    """One chip sends all to expert 1, expert 2 is empty, and others are crowded or not."""
+    """One chip sends all tokens to expert 1, expert 2 is empty, and the load of others varies."""
     x_key, w_key, expert_key, crowd_key, gate_key = jax.random.split(key, 5)
     x = jax.random.normal(x_key, (T, D))
     w = jax.random.normal(w_key, (E, D, F)) * D**-0.5
@@ -124,7 +124,7 @@ def expert_parallel_moe_inputs(key, *, T, D, F, E, dtype):
 
 
 def places(expert, n, L, bm):
-    """Chip and row in its room for each of my tokens; blocks of each expert, int32[n, L]."""
+    """Return each token's chip and row in its room, and each expert's blocks, int32[n, L]."""
     here = (expert[:, None] == jnp.arange(n * L)).astype(jnp.int32)
     rank = jnp.sum(here * (jnp.cumsum(here, axis=0) - 1), axis=1)
     blocks = (jnp.sum(here, axis=0) + bm - 1).reshape(n, L) // bm
@@ -133,7 +133,7 @@ def places(expert, n, L, bm):
 
 
 def multiplied(came, w, blocks, *, bm, bn):
-    """The rows that came, times their experts' matrices; blocks[s, e] of chip s are expert e's."""
+    """Multiply rows by their experts' matrices; chip s has blocks[s, e] blocks for expert e."""
     (n, room, D), (L, _, F) = came.shape, w.shape
     each = room // bm
     ends = jnp.cumsum(blocks, axis=1)
