@@ -229,7 +229,7 @@ def test_a_failure_is_told_at_once_and_once(desk: Desk) -> None:
     desk.said()
     desk.graded(run, desk.shop.double, cases=1, finding=WRONG)
     said = desk.said()
-    assert said.startswith("values: off by a factor of 2\n  and more\n\n  case   bm=8\n")
+    assert said.startswith("values: off by a factor of 2\n  and more\n  case   bm=8\n")
     node = "katas/1_first/kata_01_double.py::test_double[hidden0]"
     assert f'again  pytest "{node}" --kata-seed {SEED}' in said
     desk.graded(run, desk.shop.double, cases=2, finding=WRONG)
