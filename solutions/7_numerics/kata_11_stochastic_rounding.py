@@ -31,9 +31,9 @@ Concept
 
     `pltpu.bitcast(x, jnp.uint32)` gives the bits of x as an integer, and a bitcast to
     float32 reverses it. Random bits come as int32, where >> copies the sign; in uint32
-    it doesn't. From v5e on, a chip has a rounding operation, `pltpu.stochastic_round(x,
-    bits, target_dtype=jnp.bfloat16)`. Write it by hand once, to see how it uses the
-    bits.
+    it doesn't. From v5e on, a chip has a rounding operation,
+    `pltpu.stochastic_round(x, bits, target_dtype=jnp.bfloat16)`. Write it by hand once,
+    to see how it uses the bits.
 
     For 8192 x 4096 weights, at 819 GB/s of a v5e's HBM:
 
