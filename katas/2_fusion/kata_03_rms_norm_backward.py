@@ -69,7 +69,7 @@ EPS = 1e-6
 def rms_norm_backward_spec(
     x: Float[Array, "M N"], w: Float32[Array, "1 N"], dy: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"], Float32[Array, "1 N"]]:
-    """What must come back, in plain jax.numpy: y, dx and dw."""
+    """The expected results, in plain jax.numpy: y, dx and dw."""
 
     def rms_norm(x, w):
         mean = jnp.mean(x * x, axis=1, keepdims=True)

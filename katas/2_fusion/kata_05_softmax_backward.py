@@ -68,7 +68,7 @@ from jaxtyping import Array, Float
 def softmax_backward_spec(
     x: Float[Array, "M N"], dp: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: p and dx."""
+    """The expected results, in plain jax.numpy: p and dx."""
     p, backward = jax.vjp(lambda x: jax.nn.softmax(x, axis=1), x)
     return p, *backward(dp)
 
@@ -105,7 +105,7 @@ def softmax_backward(
     """Return p, and the result of jax.vjp for dp: dx."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make `softmax` differentiable, as `differentiable`: custom_vjp, with bm as a non-array argument, and both rules"
+        "make `softmax` differentiable, as `differentiable`: custom_vjp, with bm not an array, and both rules"
     )
     # END SOLUTION
     p, backward = jax.vjp(lambda x: differentiable(x, bm), x)

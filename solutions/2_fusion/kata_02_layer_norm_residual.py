@@ -72,7 +72,7 @@ def layer_norm_residual_spec(
     w: Float32[Array, "1 N"],
     b: Float32[Array, "1 N"],
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: h and y. Graded in float64, with nothing rounded."""
+    """The expected results, in plain jax.numpy: h and y. Graded in float64, without rounding."""
     h = x + r
     y = h - jnp.mean(h, axis=1, keepdims=True)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=1, keepdims=True) + EPS)

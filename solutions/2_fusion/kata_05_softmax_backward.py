@@ -68,7 +68,7 @@ from jaxtyping import Array, Float
 def softmax_backward_spec(
     x: Float[Array, "M N"], dp: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: p and dx."""
+    """The expected results, in plain jax.numpy: p and dx."""
     p, backward = jax.vjp(lambda x: jax.nn.softmax(x, axis=1), x)
     return p, *backward(dp)
 

@@ -126,7 +126,7 @@ def linear_cross_entropy(
     bt: int = 1024,
     bv: int = 512,
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
-    """Launch: every block of tokens meets all words of the vocabulary, block by block."""
+    """Launch: each block of tokens times all words of the vocabulary, block by block."""
     T, D = x.shape
     V, _ = w.shape
     row = pl.BlockSpec((1, bt), lambda i, j: (0, i))

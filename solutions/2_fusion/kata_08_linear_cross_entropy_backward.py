@@ -149,7 +149,7 @@ def dw_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dw_ref, dw_acc, *, T
 
 
 def dw_launch(x, w, labels, lse, dloss, *, bt, bv):
-    """Launch dw_kernel: every block of words meets all blocks of tokens."""
+    """Launch dw_kernel: each block of words times all blocks of tokens."""
     T, D = x.shape
     V, _ = w.shape
     # BEGIN SOLUTION
@@ -222,7 +222,7 @@ def linear_cross_entropy_backward_inputs(key, *, T, D, V, dtype):
 
 
 def dx_launch(x, w, labels, lse, dloss, *, bt, bv):
-    """Launch dx_kernel: every block of tokens meets all words, block by block."""
+    """Launch dx_kernel: each block of tokens times all words, block by block."""
     T, D = x.shape
     V, _ = w.shape
     of_tokens = pl.BlockSpec((bt, D), lambda i, j: (i, 0))
@@ -283,7 +283,7 @@ def linear_cross_entropy(
     bt: int = 1024,
     bv: int = 512,
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
-    """Launch: every block of tokens meets all words of the vocabulary, block by block."""
+    """Launch: each block of tokens times all words of the vocabulary, block by block."""
     T, D = x.shape
     V, _ = w.shape
     row = pl.BlockSpec((1, bt), lambda i, j: (0, i))

@@ -117,7 +117,7 @@ def bf16_accumulate(
 
 
 def bf16_accumulate_inputs(key, *, T, B, dtype):
-    """Losses, of which a few are large; weights from 1/2 to 1, or 0 for a sequence's prompt."""
+    """Losses, a few of them large; weights from 1/2 to 1, or 0 for a sequence's prompt."""
     x_key, w_key, prompt_key = jax.random.split(key, 3)
     x = jnp.exp(3 * jax.random.normal(x_key, (T, B)))
     prompt = jax.random.randint(prompt_key, (1, B), 0, T // 2)

@@ -10,7 +10,7 @@ Concept
     layout that depends on the format. Unpacking in HBM first would write and read the
     bytes that packing has saved. In a kernel, it costs no traffic, only shifts.
 
-    Here, two groups of G rows lie in the same G rows of bytes:
+    Here, two groups of G rows share the same G rows of bytes:
 
         packed [K / 2, N]                        w [K, N]
 

@@ -96,7 +96,7 @@ def fp8_matmul(
     bm: int = 256,
     bn: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: rows of x stay in VMEM, in fp8, while all of w passes by."""
+    """Launch: rows of x stay in VMEM, in fp8, while the grid goes through all of w."""
     M, K = x.shape
     _, N = w.shape
     return pl.pallas_call(
@@ -118,7 +118,7 @@ def fp8_matmul(
 
 
 def fp8_matmul_inputs(key, *, M, N, K, dtype):
-    """Draw an x of which about one number in 2000 lies beyond 448 times its scale."""
+    """Draw x so that about one number in 2000 is beyond 448 times its scale."""
     x_key, w_key, scale_key = jax.random.split(key, 3)
     x_scale = 2.0 ** -jax.random.randint(scale_key, (), 5, 8)
     w_scale = 0.0007 * jax.random.uniform(scale_key, (), minval=1.0, maxval=1.9)

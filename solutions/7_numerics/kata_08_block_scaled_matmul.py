@@ -142,7 +142,7 @@ def block_scaled_matmul(
 
 
 def block_scaled_matmul_inputs(key, *, M, N, K, dtype):
-    """Numbers that fill e4m3's range, and scales of which the largest is 16 times the least."""
+    """Numbers that fill e4m3's range, and scales; the largest is 16 times the smallest."""
     keys = jax.random.split(key, 4)
 
     def quantised(key, shape):
