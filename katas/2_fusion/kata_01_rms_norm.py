@@ -6,15 +6,15 @@ Goal
 
         o[m, n] = x[m, n] / sqrt(mean of x[m, :]**2 + EPS) * w[n]
 
-    The launch is given. A block holds bm whole rows, so a step sees all that a row
-    depends on.
+    The launch is given. A block holds bm whole rows, so a step has all numbers that a
+    row depends on.
 
 Concept
-    Llama, Gemma and Qwen normalize like this before every attention and every MLP.
-    It is some five operations for each element. A v5e has time for about 30 while
-    HBM delivers one bfloat16 element and takes another one. So the price of such a
-    layer is its traffic, and that is the subject of this track. *Fusion* means that
-    what one operation makes is used by the next before it goes to HBM.
+    Llama, Gemma and Qwen normalize like this before every attention and every MLP. That
+    is about five operations for each element. A v5e has time for about 30 while HBM
+    reads one bfloat16 element and writes another. So HBM traffic determines the time of
+    such a layer, and this track is about traffic. *Fusion* means that an operation uses
+    the previous operation's result before it goes to HBM.
 
     For x[8192, 4096] in bfloat16, x and o have 64 MiB each, and everything between
     them, in float32, would have 128 MiB:
@@ -24,19 +24,19 @@ Concept
         two loops, as by XLA    x -> mean;   x, mean, w -> o           192 MiB   246 µs
         this kernel             x, w -> o                              128 MiB   164 µs
 
-    XLA fuses, too, but it makes two loops of the formula: one ends with the means,
-    and the other one begins with them. No result is known before a row's last element
-    has been read, and by then the first one has left the chip. Your block still has
-    it: 256 rows of 4096 take 2 MiB of VMEM, and reading VMEM twice costs no traffic.
+    XLA fuses, too, but it compiles the formula to two loops: the first computes the
+    means, and the second uses them. No result is known before a row's last element has
+    been read, and by then the first element has left the chip. Your block still has it:
+    256 rows of 4096 take 2 MiB of VMEM, and reading VMEM twice costs no traffic.
 
-    Two things about numbers. Squares and their sum belong in float32: bfloat16 has 8
-    significant bits, and half an ulp of error in each row's mean shows in all of the
-    row. And EPS, which keeps a row of zeros from being divided by 0, is added to the
-    mean, under the root. In rows of small numbers, its place decides the result.
+    Compute squares and their sum in float32: bfloat16 has 8 significant bits, and half
+    an ulp of error in a row's mean affects the whole row. Add EPS, which keeps a row of
+    zeros from being divided by 0, to the mean, under the root. In rows of small
+    numbers, the place of EPS decides the result.
 
-    M need not be a multiple of bm. The rows past the edge of x are garbage, and so
-    are their results. But no row depends on another one, and what lies past the edge
-    of o is never written to HBM. You have nothing to do there.
+    M need not be a multiple of bm. The rows past the edge of x are garbage, and so are
+    their results. But no row depends on another one, and rows past the edge of o are
+    never written to HBM. You don't have to handle them.
 
 Shapes
     name    dtype[dims]     memory space   Ref's shape   block

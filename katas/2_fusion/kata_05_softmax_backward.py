@@ -1,9 +1,9 @@
-"""Teach JAX the gradient of softmax: what to keep, and a kernel that needs nothing else.
+"""Teach JAX the gradient of softmax: choose the residuals, and write a kernel that needs only them.
 
 Goal
     A softmax kernel is given. Make it differentiable: write a kernel for dx, the
-    forward rule, the backward rule, and what ties them together. The grade is for
-    what `jax.vjp` makes of it: p, and dx for dp, the gradient of the loss with
+    forward rule, the backward rule, and the code that connects them. The grader runs
+    `jax.vjp` and grades the whole: p, and dx for dp, the gradient of the loss with
     respect to p.
 
 Concept
@@ -20,26 +20,25 @@ Concept
     nondiff_argnums. fwd gets all arguments in fun's order; bwd gets *these* first,
     then the residuals and d_result, and returns nothing for them.
 
-    What should be kept? Every p[n] of a row depends on every x[k] of it, and the
-    derivatives of one row are a square: p[n] * (1 - p[n]) on its diagonal, and
-    -p[n] * p[k] elsewhere. For 32000 words it has 3.8 GiB in float32, for one row.
-    Nobody needs it. Its product with dp is, written out,
+    What should you keep? Every p[n] depends on every x[k] of its row, so the
+    derivatives of one row are a matrix: p[n] * (1 - p[n]) on its diagonal, and
+    -p[n] * p[k] elsewhere. For 32000 words, it takes 3.8 GiB in float32, for one row.
+    You don't need it. Its product with dp, written out, is
 
         dx = p * (dp - sum of dp * p)        one sum for each row
 
-    There is no x in it. So p alone is enough, and p is there already: it is the
-    result, which whatever comes next in the model reads too.
+    x doesn't appear. So p alone is enough, and p exists already: it is the result,
+    which the next layer reads too.
 
         keep x        bwd computes p again from x: the same bytes, more work
         keep x and p  bwd reads one array more, and x stays in HBM until then
         keep p        x can be freed as soon as p is there
 
-    Residuals stay in HBM until the backward pass, which comes after all later
-    layers. And whatever bwd reads, it pays for: for 4096 x 32000 in bfloat16, each
-    array has 250 MiB, 320 µs on a v5e. Your kernel moves three, p, dp and dx, in
-    960 µs. XLA's loops move five, since a sum has to be complete before it is used,
-    and you keep the row in VMEM. With the forward pass: 1250 MiB and 1.60 ms beside
-    2000 MiB.
+    Residuals stay in HBM until the backward pass, which runs after all later layers.
+    Each array that bwd reads takes time: for 4096 x 32000 in bfloat16, it has 250 MiB,
+    320 µs on a v5e. Your kernel moves three, p, dp and dx, in 960 µs, since it keeps
+    the row in VMEM. XLA's loops move five, since a sum has to be complete before it is
+    used. With the forward pass, you move 1250 MiB in 1.60 ms; XLA moves 2000 MiB.
 
     p is rounded to x's dtype before you see it. Everything after that is float32.
 
@@ -69,7 +68,7 @@ from jaxtyping import Array, Float
 def softmax_backward_spec(
     x: Float[Array, "M N"], dp: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: p and dx."""
+    """The expected results, in plain jax.numpy: p and dx."""
     p, backward = jax.vjp(lambda x: jax.nn.softmax(x, axis=1), x)
     return p, *backward(dp)
 
@@ -83,10 +82,10 @@ def softmax_backward_kernel(p_ref, dp_ref, dx_ref):
 
 
 def softmax_fwd(x, bm):
-    """The forward rule: what `softmax` returns, and the residuals."""
+    """The forward rule: the result of `softmax`, and the residuals."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "return from softmax_fwd the softmax, and a tuple of what the backward rule needs"
+        "return from softmax_fwd the softmax, and a tuple of the arrays that the backward rule needs"
     )
     # END SOLUTION
 
@@ -103,10 +102,10 @@ def softmax_bwd(bm, residuals, dp):
 def softmax_backward(
     x: Float[Array, "M N"], dp: Float[Array, "M N"], *, bm: int = 16
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """Return p, and what jax.vjp returns for dp: dx."""
+    """Return p, and the result of jax.vjp for dp: dx."""
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "make `softmax` differentiable, as `differentiable`: custom_vjp, with bm as no array, and both rules"
+        "make `softmax` differentiable, as `differentiable`: custom_vjp, with bm not an array, and both rules"
     )
     # END SOLUTION
     p, backward = jax.vjp(lambda x: differentiable(x, bm), x)
@@ -117,7 +116,7 @@ def softmax_backward(
 
 
 def softmax(x, bm):
-    """The softmax of whole rows, in blocks of bm of them. JAX has no gradient for it."""
+    """The softmax of whole rows, in blocks of bm rows. JAX has no gradient for it."""
     return by_rows(row_softmax_kernel, bm, x)
 
 
@@ -148,7 +147,7 @@ def row_softmax_kernel(x_ref, p_ref):
 
 
 def softmax_backward_inputs(key, *, M, N, dtype):
-    """Rows at levels of their own, as dp's are. They are flat where p is rounded to bfloat16."""
+    """Rows at different levels, as dp's are. They are flat where p is rounded to bfloat16."""
     x_key, level_key, p_key, dp_key = jax.random.split(key, 4)
     level, size = (150, 3) if dtype == jnp.float32 else (2, 0.3)
     x = level * jax.random.uniform(level_key, (M, 1), minval=-1)

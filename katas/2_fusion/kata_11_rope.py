@@ -10,8 +10,8 @@ Concept
 
         (a, b)  ->  (a * cos - b * sin,  b * cos + a * sin)
 
-    Which two numbers form a pair is a convention, and a TPU has an opinion on it.
-    A row of 128 lanes is processed as one:
+    The choice of pairs is a convention, but a TPU prefers one of them. It processes a
+    row of 128 lanes as one:
 
         neighbours   a b a b a b a b ...    every second lane of a register: there
                                             is no cheap load or store for that
@@ -21,11 +21,10 @@ Concept
     So most models that are served today store halves. Weights that were trained
     with neighbours are permuted once, in the checkpoint.
 
-    The cosines and sines depend on the token and the lane, but neither on the
-    sequence in the batch nor on the head. The grid has one axis for each of the
-    three, and the order of the axes decides how often a block of the tables comes
-    in. A block stays in VMEM as long as its index does not change from one step
-    to the next.
+    The cosines and sines depend on the token and the lane, but not on the sequence in
+    the batch or the head. The grid has an axis for tokens, for sequences and for heads,
+    and their order decides how often a block of the tables is fetched. A block stays in
+    VMEM as long as its index doesn't change from one step to the next.
 
     For x of 2 sequences, 32 heads, 4096 tokens and 128 lanes in bfloat16:
 
@@ -36,12 +35,12 @@ Concept
         as there are blocks
         of heads
 
-    At 819 GB/s the first two lines take 169 µs on a v5e, and tables that come in
-    again 36 µs more. XLA makes two passes of the spec: it writes the halves, then
-    joins them, and moves 262 MiB. The angles are computed once, outside of all
-    layers: position times a frequency, which falls from 1 to 1/10000. In
-    bfloat16, a cosine would have 8 bits; after rounding, neighbouring positions
-    share their angle. Hence float32.
+    At 819 GB/s the first two lines take 169 µs on a v5e, and tables that are fetched
+    again 36 µs more. XLA compiles the spec to two passes: it writes the halves, then
+    joins them, and moves 262 MiB. The angles are computed once, outside of all layers:
+    position times a frequency, which falls from 1 to 1/10000. The tables are float32:
+    in bfloat16, a cosine has 8 bits, and neighbouring positions would share their
+    angle.
 
 Shapes
     name      dtype[dims]           memory space   Ref's shape       block
@@ -94,7 +93,7 @@ def rope(
     B, N, T, H = x.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "set grid, table_spec and x_spec so that each block of the tables comes in once"
+        "set grid, table_spec and x_spec so that each block of the tables is fetched once"
     )
     # END SOLUTION
     return pl.pallas_call(
@@ -113,7 +112,7 @@ def rope(
 
 
 def rope_inputs(key, *, B, N, T, H, dtype):
-    """The tables of positions from a drawn one on, as in the middle of a long text."""
+    """The tables begin at a random position, as in the middle of a long text."""
     x_key, first_key = jax.random.split(key)
     first = jax.random.randint(first_key, (), 0, 2000)
     frequency = 10_000.0 ** (-jnp.arange(H // 2) / (H // 2))

@@ -1,25 +1,25 @@
 """Choose the K best experts of each token, with their weights, in one pass over the logits.
 
 Goal
-    Write a router's choice. For each token, find the K largest of its E logits,
-    largest first, and which experts they belong to; of equal logits, the one of
-    the lower expert comes first. The weights are the softmax of the K chosen
-    logits. You write the body of the kernel.
+    Write the choice of a router. For each token, find the K largest of its E logits,
+    largest first, and their experts; of equal logits, the lower expert's comes first.
+    The weights are the softmax of the K chosen logits. You write the body of the
+    kernel.
 
 Concept
-    `jax.lax.top_k` has no lowering for a TPU kernel: it sorts, and the vector
-    unit has no instruction that moves data by its value. But K is small. So take
-    the largest, blank it, and take the largest again, K times. Each turn asks two
-    questions of a column, and both are reductions:
+    `jax.lax.top_k` has no lowering for a TPU kernel: it sorts, and the vector unit has
+    no instruction that moves data by its value. But K is small. So take the largest,
+    blank it, and take the largest again, K times. Each iteration needs two reductions
+    of a column:
 
         what is the largest?           top = max of the logits
         where does it stand?           of the experts whose logit is top,
                                        the lowest number
 
-    and removes one element: the one at that place, not all that are as large.
+    It then removes one element: the one at that place, not all equal ones.
 
-    The result of a reduction has one number for each token. Where it comes to lie
-    depends on which way the tokens run:
+    A reduction returns one number for each token. Its layout depends on the direction
+    of the tokens:
 
         [T, E]  experts along lanes            [E, T]  tokens along lanes
 
@@ -28,17 +28,17 @@ Concept
         t1  ->  ->  ->  max                    e1 v  v  v       v
         ...   across lanes, a column           ...  max: a row of 128 tokens
 
-    A maximum over sublanes compares whole registers with each other; over lanes,
-    it goes through the cross-lane unit, and yields one number per row. A result
-    [T, K] would also be stored in tiles of 128 lanes, of which K are used: with
-    K = 8, 16 times its bytes. So the logits come with the tokens along the lanes.
-    That costs the router nothing: its matmul can sum over whatever dimensions it
-    likes, and write its result in either order.
+    A maximum over sublanes compares whole registers with each other; over lanes, it
+    goes through the cross-lane unit, and yields one number per row. A result [T, K]
+    would also be stored in tiles of 128 lanes, of which K are used: with K = 8, 16
+    times its bytes. So the logits have their tokens along the lanes. That costs the
+    router nothing: its matmul can sum over any dimension, and write its result in
+    either order.
 
-    For 256 experts, 16384 tokens, K = 8 and float32 logits, the kernel reads 16
-    MiB and writes 1 MiB: 22 µs on a v5e. Its K turns take longer, 56 µs, but no
-    array of E rows is ever written to HBM. XLA's program for the spec sorts all
-    logits and their numbers: 211 MiB, at least 270 µs.
+    For 256 experts, 16384 tokens, K = 8 and float32 logits, the kernel reads 16 MiB and
+    writes 1 MiB: 22 µs on a v5e. Its K iterations take longer, 56 µs, but no array of E
+    rows is ever written to HBM. XLA's program for the spec sorts all logits and their
+    numbers: 211 MiB, at least 270 µs.
 
 Shapes
     name          dtype[dims]          memory space   Ref's shape   block

@@ -28,17 +28,18 @@ Concept
     The marks go down and to the right, like a staircase. This kata counts them row
     by row, tile_visits column by column. The kernel's tables list all marks.
 
-    The size of a group doesn't tell how many tiles it touches. Group 1 has 6 rows,
-    which would fit in two tiles, but lies in three; group 3 is longer and touches
-    two. Look at where a group's first tile begins and where its last tile ends.
+    The size of a group doesn't determine how many tiles it touches. Group 1 has 6
+    rows, which would fit in two tiles, but touches three; group 3 is longer and
+    touches two. Look at where a group's first tile begins and where its last tile
+    ends.
 
-    The kernel never reads these counts. Their sum is its number of grid steps, and
-    group_ids lists them. If group 1 counted 2, no step would store its last row:
+    The kernel never reads these counts. Their sum is the number of grid steps, and
+    group_ids uses them. If group 1's count were 2, no step would store its last row:
 
         visits of group 1     tile 0   tile 1    -       row 8: what was in memory
 
     Check two cases. A group that ends on the edge of a tile has no rows in the tile
-    after it. An empty group touches no tile, even with its offset inside of one.
+    after it. An empty group touches no tile, even if its offset is inside one.
 
     In integer arithmetic, a // tm rounds down; no a is negative here. To round
     up, write (a + tm - 1) // tm. The operator / returns a float32, whose 24

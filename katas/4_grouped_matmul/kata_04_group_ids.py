@@ -7,10 +7,9 @@ Goal
     the last visit hold the number of the last group.
 
 Concept
-    One grid axis of the kernel will count visits, v = 0, 1, 2, .... At each
-    visit, the index map of the weights needs to know which group it is for. It
-    reads that from a table, which lists the staircase of tiles_per_group row by
-    row:
+    One grid axis of the kernel will count visits, v = 0, 1, 2, .... At each visit, the
+    index map of the weights needs the visit's group. It reads the group from a table,
+    which lists the staircase of tiles_per_group row by row:
 
         tiles_per_group = [1, 3, 0, 2, 1]             M = 20, tm = 4, G = 5
 
@@ -33,11 +32,11 @@ Concept
         four cuts inside |  0 : 1  |    1    | 1 : 2 : 3 : 4  |    ...
                               each cut adds one visit, wherever it is
 
-    G groups have G - 1 cuts between them. A cut inside a tile adds one visit. A
-    cut on the edge of a tile adds none. Neither does a second cut in the same
-    place, since the group between the two cuts is empty. So there are at most
-    M / tm + G - 1 visits, and that many only if all groups have rows and each
-    cut is inside a tile. At most G - 1 words of SMEM are unused.
+    G groups have G - 1 cuts between them. A cut inside a tile adds one visit. A cut on
+    the edge of a tile adds none. Neither does a second cut in the same place, since
+    the group between the two cuts is empty. So there are at most M / tm + G - 1
+    visits; the maximum occurs if all groups have rows and each cut is inside a tile.
+    At most G - 1 words of SMEM are unused.
 
     `jnp.repeat(a, repeats)` writes a[0] repeats[0] times, then a[1] repeats[1]
     times, and so on. Its argument total_repeat_length fixes the length of the

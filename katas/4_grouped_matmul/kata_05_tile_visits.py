@@ -6,9 +6,9 @@ Goal
     tiles_per_group, and M is a multiple of tm.
 
 Concept
-    This is the same staircase, counted column by column: how often is each tile
-    of x, and of the result, visited? The kernel keeps a tile of the result in VMEM
-    for all its visits. It goes to HBM once, after the last of them:
+    This is the same staircase, counted column by column: how often is each tile of x,
+    and of the result, visited? The kernel keeps a tile of the result in VMEM for all
+    its visits. The tile is copied to HBM once, after its last visit:
 
         group_sizes   = [3, 6, 0, 7, 4]               M = 20, tm = 4
         group_offsets = [0, 3, 9, 9, 16, 20]
@@ -33,17 +33,17 @@ Concept
     group that begins exactly on the edge is the tile's first visit and must not
     be counted again. An empty group isn't counted at all.
 
-    What remains is a histogram: how many of these groups begin in tile 0, how
-    many in tile 1, and so on? `jnp.bincount(i, length=T)` counts how often each
-    number from 0 to T - 1 occurs in i: for each number in i, it adds 1 to the
-    counter at that place. Without length, the shape would depend on values.
+    The rest is a histogram: how many of these groups begin in tile 0, how many in tile
+    1, and so on? `jnp.bincount(i, length=T)` counts how often each number from 0 to
+    T - 1 occurs in i: for each number in i, it adds 1 to the counter at that place.
+    Without length, the shape would depend on values.
 
-    Under jit, you can't remove groups from i either: the list would become
-    shorter, and nobody knows by how much. So i keeps its G entries. The usual
-    trick for lists of unknown length is to send the entries that you don't want
-    to a place that doesn't exist. JAX ignores an update past the end of an
-    array, here as in x.at[i].add(1). (It doesn't ignore an update before the
-    beginning: in x.at[i], -1 is the last element, and bincount treats it as 0.)
+    Under jit, you can't remove groups from i either: the list would become shorter by
+    an unknown amount. So i keeps its G entries. The usual trick for lists of unknown
+    length is to send the entries that you don't want to a place that doesn't exist.
+    JAX ignores an update past the end of an array, here as in x.at[i].add(1). (It
+    doesn't ignore an update before the beginning: in x.at[i], -1 is the last element,
+    and bincount treats it as 0.)
 
 Shapes
     name            dtype[dims]    memory space   Ref's shape   block

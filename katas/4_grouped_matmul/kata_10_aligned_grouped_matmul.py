@@ -35,14 +35,14 @@ Concept
         tk = 2048    once per group:  8 matrices     64 MiB     82 µs
         tk = 1024    once per tile:  16 matrices    128 MiB    164 µs
 
-    The matrix unit of a v5e needs 349 µs for the whole product, so either read
-    can be hidden behind it. A v6e multiplies 4.7 times as fast but reads only
-    twice as fast, so there the difference shows.
+    The matrix unit of a v5e needs 349 µs for the whole product, so either read can be
+    hidden behind it. A v6e multiplies 4.7 times as fast but reads only twice as fast,
+    so the difference shows there.
 
-    One thing in the kernel is new. The last product isn't added to acc_ref only
-    to be read back right away; it is added to what acc_ref holds on its way to
-    o_ref. A `pl.when` is a branch, and the compiler overlaps only work that is
-    in the same branch. Here it stores some rows while it multiplies others.
+    One thing in the kernel is new. The last product isn't stored in acc_ref and read
+    back right away; the kernel adds it to acc_ref's value and stores the sum in o_ref.
+    A `pl.when` is a branch, and the compiler overlaps only work that is in the same
+    branch. Here, some rows are stored while others are multiplied.
 
 Shapes
     name      dtype[dims]        memory space   Ref's shape   block

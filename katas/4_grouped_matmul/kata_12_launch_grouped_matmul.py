@@ -16,7 +16,7 @@ Concept
       VMEM until j or the group changes.
     - x is fetched once for each of the N / tn blocks of columns, a reason for a
       large tn.
-    - Short steps can't hide what starting a copy takes, and large blocks must fit
+    - Short steps can't hide the time to start a copy, and large blocks must fit
       into the 16 MiB of VMEM that a kernel gets on a v5e by default.
 
     Predicted for 8192 rows, 5 groups that have rows, 3 groups that have none,
@@ -33,11 +33,10 @@ Concept
     With the tiles of the fourth line, the kernel reads each matrix once and x
     twice, and it uses 12 of the 16 MiB of VMEM.
 
-    You also choose the order of the grid's axes. The steps of a sum must follow
-    each other, and so must the visits to a tile: a visit that returns to a tile
-    later finds a buffer without the rows that were stored in it before. Of the
-    orders that are left, choose the one that keeps the largest blocks in VMEM
-    for the longest time.
+    You also choose the order of the grid's axes. The steps of a sum must follow each
+    other, and so must the visits to a tile: a visit that returns to a tile later finds
+    a buffer without the rows that were stored in it before. Of the remaining orders,
+    choose the one that keeps the largest blocks in VMEM for the longest time.
 
     The number of visits is known only after the router has run, but the shapes
     in a program must be known when it is compiled. The tables are as long as

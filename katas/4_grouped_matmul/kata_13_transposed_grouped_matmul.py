@@ -39,8 +39,8 @@ Concept
     jax.lax.dot_general which dimension of each operand to sum over, here the rows
     of both. The compiler takes care of the rest.
 
-    Compute a group's first row, and the first row after it, from the top of this
-    visit's tile. If the first of the two is 0 or more, the group begins here.
+    Count the group's first row, and the first row after the group, from the top of
+    this visit's tile. If the first is 0 or more, the group begins here.
 
 Shapes
     name                            dtype[dims]        memory space   Ref's shape   block

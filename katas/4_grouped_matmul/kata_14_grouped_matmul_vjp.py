@@ -1,15 +1,15 @@
 """Teach jax.grad to differentiate a grouped matmul that is made of kernels.
 
 Goal
-    Write what connects two kernels to `jax.grad`: the block of w that the gradient
-    of x is multiplied by, and the rule that says which kernel computes which
-    gradient. The forward kernel can also sum over the last dimension of w. The
-    launch returns y, and dx and dw for a given dy.
+    Connect two kernels to `jax.grad`. Write the BlockSpec of w for the gradient of x,
+    and the rule that says which kernel computes which gradient. The forward kernel can
+    also sum over the last dimension of w. The launch returns y, and dx and dw for a
+    given dy.
 
 Concept
-    JAX differentiates a program operation by operation, with a rule for each. For
-    gradients it has no rule for `pallas_call`, whatever the body does: if you ask
-    for one, tracing fails. `jax.custom_vjp` uses your own rule instead:
+    JAX differentiates a program operation by operation, with a rule for each.
+    `pallas_call` has no gradient rule, whatever its body does: if you ask for a
+    gradient, tracing fails. `jax.custom_vjp` uses your own rule instead:
 
         @jax.custom_vjp
         def f(a, b): ...                    computes f(a, b)
@@ -38,8 +38,8 @@ Concept
         forward      w [G, K, N]   row of blocks k, column j       dimension 0
         backward     w [G, K, N]   row of blocks ?, column ?       dimension 1
 
-    In grouped_matmul, tk is the tile size of the dimension that is summed over,
-    and tn that of the result's columns. Check what these two are for dx.
+    In grouped_matmul, tk is the tile size of the dimension that is summed over, and tn
+    that of the result's columns. Check which tile sizes these are for dx.
 
     What should the residuals be? They stay in HBM until the backward pass.
 

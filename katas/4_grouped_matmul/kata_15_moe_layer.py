@@ -1,19 +1,18 @@
 """Assemble a mixture-of-experts layer: route, sort, two grouped matmuls, combine.
 
 Goal
-    Write what comes before and after the kernels of a mixture-of-experts layer.
-    Each token goes to the top_k experts with the largest logits. Its result is
-    the sum of these experts' outputs, weighted by the softmax over just these
-    logits. The kernels are given:
+    Write the code before and after the kernels of a mixture-of-experts layer. Each
+    token goes to the top_k experts with the largest logits. Its result is the sum of
+    these experts' outputs, weighted by the softmax over just these logits. The kernels
+    are given:
 
         gate_up     silu(x @ w_gate[e]) * (x @ w_up[e])    one kernel, two sums
         down        hidden @ w_down[e]                     launch_grouped_matmul
 
 Concept
-    The kernels need rows that are sorted by expert. Tokens come in the order of
-    the text, and each has chosen top_k experts, so there are M = T * top_k rows
-    to make, one for each *choice*. With four tokens, three experts and
-    top_k = 2:
+    The kernels need rows that are sorted by expert. Tokens come in the order of the
+    text, and each has chosen top_k experts, so you make M = T * top_k rows, one for
+    each *choice*. With four tokens, three experts and top_k = 2:
 
         token            0       1       2       3
         its experts     2  0    0  1    2  1    0  2
@@ -24,9 +23,9 @@ Concept
         rows of x       0  1  3    1  2    0  2  3
         group_sizes        3        2         3
 
-    This order says which row of x goes where. Read backward, it says where the
-    result of each choice is. To undo a permutation p, where p[n] is the choice
-    in row n, use its inverse: the permutation that has n in place p[n].
+    This order says which row of x goes where. Read backward, it says where the result
+    of each choice is. To undo a permutation p, where p[n] is the choice in row n, use
+    its inverse: the permutation whose entry p[n] is n.
 
     Some layers dispatch tokens with a matmul by an [M, T] matrix of zeros and ones.
     For 4096 tokens of 2048 numbers and top_k = 2, that takes 137 Gflop, as much as
@@ -34,15 +33,15 @@ Concept
 
     The router computes in float32: in bfloat16, two logits are easily equal.
 
-    Why one kernel for gate and up? They read the same x, and silu(gate) * up
-    needs nothing but the two sums, which are in VMEM. With M = 8192, F = 2048
-    and bfloat16, separate kernels would write and read 128 MiB more: 164 µs on a
-    v5e. The rows of hidden and of down's result are sorted. Only after that are
-    the choices of one token brought together.
+    Why one kernel for gate and up? They read the same x, and silu(gate) * up needs
+    only the two sums, which are in VMEM. With M = 8192, F = 2048 and bfloat16,
+    separate kernels would write and read 128 MiB more: 164 µs on a v5e. The rows of
+    hidden and of down's result stay sorted by expert. Bring each token's choices
+    together only after that.
 
-    Around the kernels, move rows as you like. No operation may handle over 4 times
-    the elements of the largest array, all together 32 times. A product handles one
-    for each multiplication.
+    Around the kernels, move rows as you like, within two limits: one operation may
+    handle at most 4 times the elements of the largest array, all together 32 times.
+    Each multiplication of a product counts as an element.
 
 Shapes
     name                 dtype[dims]             memory space   Ref's shape   block

@@ -1,40 +1,40 @@
-"""Quantise each row of a matrix to int8, with a scale of its own.
+"""Quantise each row of a matrix to int8, with one scale per row.
 
 Goal
-    Write the kernel that makes int8 numbers and one scale per row of a float
-    matrix, as int8_matmul takes them. The largest number of a row becomes 127 or
-    -127. But no scale may be larger than cap / 127: what lies beyond cap is
-    clipped. A row of zeros has the scale 1.
+    Write the kernel that converts a float matrix to int8 numbers and one scale per row,
+    as int8_matmul takes them. The largest |number| of a row becomes 127 or -127. But no
+    scale may be larger than cap / 127: numbers beyond cap are clipped. A row of zeros
+    has the scale 1.
 
 Concept
-    One number per row decides how fine its steps are:
+    The largest |number| of a row decides how fine its steps are:
 
         row    0.02  -1.27   0.50   0.635        scale = 1.27 / 127 = 0.01
         / s    2     -127    50     63.5
         q      2     -127    50     64           q * s: 0.02 -1.27 0.50 0.64
 
-    A single outlier makes the steps of its whole row coarse. That is why each row
-    has a scale of its own, and why calibration may set a cap: a large number that
-    is a little off can cost less than thousands of small ones that are.
+    A single outlier makes the steps of its whole row coarse. That is why each row has
+    its own scale, and why calibration may set a cap: an error in one large number can
+    cost less than errors in thousands of small ones.
 
-    Rounding. A cast to an integer truncates: it moves each number towards 0, by
-    half a step on average, and all by the same sign in a row of positive numbers.
-    In a sum over k, such errors add up, those of rounding to nearest mostly
-    cancel. Ties, like 63.5, go to the even neighbour: `floor(x + 0.5)` would move
-    them all upwards. bfloat16 inputs have 8 bits, so ties are not rare.
+    Rounding. A cast to an integer truncates: it moves each number towards 0, by half a
+    step on average, and all errors in a row of positive numbers have the same sign. In
+    a sum over k, such errors add up; errors of rounding to nearest mostly cancel. Ties,
+    like 63.5, go to the even neighbour: `floor(x + 0.5)` would move them all upwards.
+    bfloat16 inputs have 8 bits, so ties are not rare.
 
-    Clipping. An int8 goes from -128 to 127. Only -127 to 127 is used, so that -x is
-    as good as x. What is beyond has to be clipped while it is still a float:
-    a cast of 300 to int8 is 44 on one machine and 127 on another.
+    Clipping. An int8 ranges from -128 to 127. Only -127 to 127 is used, so that -x is
+    as exact as x. Clip numbers while they are still floats: a cast of 300 to int8 is 44
+    on one machine and 127 on another.
 
-    Integers are compared exactly, so here is where errors of float32 could show:
-    x / scale and x * (1 / scale) may differ in their last bit. The inputs have
-    ties that are exact in each of these ways, and no number next to a tie.
+    The grader compares integers exactly, so errors of float32 could matter: x / scale
+    and x * (1 / scale) may differ in their last bit. In the inputs, ties are exact
+    either way, and no other number is close to a tie.
 
-    The work is done while a row is in VMEM: one read of x, one write of q. For
-    8192 rows of 4096 in bfloat16, that is 100 MiB, and predicted to take 129 µs on
-    a v5e. XLA's program reads x twice, for the maximum and for the quotient: it
-    moves 160 MiB, which alone takes 205 µs.
+    The kernel does all of its work while a row is in VMEM: it reads x once and writes q
+    once. For 8192 rows of 4096 in bfloat16, that is 100 MiB and a predicted 129 µs on a
+    v5e. XLA's program reads x twice, for the maximum and the quotient: it moves
+    160 MiB, which alone takes 205 µs.
 
 Shapes
     name        dtype[dims]     memory space   Ref's shape   block
@@ -104,7 +104,7 @@ def row_quantiser_inputs(key, *, M, N, dtype):
     """Rows with steps of a power of 2, where ties are exact, among rows of any scale, and zeros."""
     keys = jax.random.split(key, 5)
     cap = jnp.full((1, 1), 127 / 16)
-    # Halves and quarters of a step: bfloat16 holds them. Every row reaches 127 or goes beyond.
+    # Halves and quarters of a step are exact in bfloat16. Every row reaches 127 or more.
     size = jax.random.choice(keys[0], jnp.array([1, 4, 64.0, 150.0]), (M, N))
     steps = jnp.round(jnp.clip(size * jax.random.normal(keys[1], (M, N)), -250, 250) * 2) / 2
     steps = jnp.where(jnp.abs(steps) < 32, steps / 2, steps)

@@ -1,24 +1,24 @@
 """Train a layer in fp8: forward, dx and dw, each from operands quantised along its own sum.
 
 Goal
-    Write a kernel that quantises a block twice, by rows and by columns, from one
-    read; and the rules of jax.custom_vjp that give each of three matmuls the
-    operands that it can use. A scale is a power of two: the least with which the
-    group's largest |number| is at most 448 once divided by it. A group of zeros
-    stays one, with any scale.
+    Write a kernel that quantises a block twice, by rows and by columns, from one read;
+    and the rules of jax.custom_vjp that give each of three matmuls the operands that it
+    can use. A scale is a power of two: the smallest for which the group's largest
+    |number|, divided by the scale, is at most 448. A group of zeros stays zero, with
+    any scale.
 
 Concept
-    A scale may leave a sum if it is the same for all of the terms, as in
-    block_scaled_matmul. A training step multiplies three times, and sums over
-    another dimension each time:
+    You may move a scale out of a sum if it is the same for all terms, as in
+    block_scaled_matmul. A training step multiplies three times, and sums over a
+    different dimension each time:
 
         y  = x  @ w        sum over K     x in groups along K    w  along K
         dx = dy @ w.T      sum over N     dy along N             w  along N
         dw = x.T @ dy      sum over M     x along M              dy along M
 
-    So each array is needed twice, with other groups, other scales and therefore
-    other fp8 numbers. x in groups along K is of no use for dw: there, each term
-    of the sum comes from another row and would have another scale.
+    So each array is needed twice, with different groups, scales and therefore fp8
+    numbers. dw can't use x in groups along K: each term of dw's sum comes from a
+    different row, with a different scale.
 
            by rows: 128 side by side          by columns: 128 one below the other
            +--------+--------+                +---+---+---+---+-
@@ -28,18 +28,17 @@ Concept
            +--------+--------+                +---+---+---+---+-
            scales [K / 128, 1, M]             scales [M / 128, 1, K]
 
-    With powers of two, scaling is exact, and rounding to e4m3 is all that is lost:
-    the float64 model that grades you has the very same fp8 numbers. Dividing by a
-    power of two changes no digits, so it can't change which way a number is
-    rounded: scales matter at the edges alone, at 448 and at 2**-9, below which
-    nothing is left. Here, some groups are 16384 times as large as those next to
-    them. And mind what is zero: padding has rows of zeros, and 0 / 0 is NaN.
+    With powers of two, scaling is exact, and only the rounding to e4m3 loses bits: the
+    grader's float64 model has the same fp8 numbers. Dividing by a power of two doesn't
+    change a number's digits or the direction of its rounding. So scales matter only at
+    the ends of the range, at 448 and at 2**-9, below which numbers become 0. Here, some
+    groups are 16384 times as large as their neighbours. And mind zeros: padding has
+    rows of zeros, and 0 / 0 is NaN.
 
-    What is gained? What is kept of x and of w for the gradients has 1 byte a
-    number: 24 MiB instead of 48, for 4096 x 2048 by 2048 x 8192. A v5e takes
-    3.2 ms, of them 0.5 for quantising, and XLA says 2.6 ms of the same in bfloat16:
-    with no fp8 in its matrix unit, memory is all one saves. GPUs with fp8 save
-    time, too.
+    fp8 saves memory: the residuals of x and w take 1 byte a number, 24 MiB instead of
+    48 for 4096 x 2048 by 2048 x 8192. It saves no time on a v5e, whose matrix unit
+    doesn't support fp8: 3.2 ms, of which 0.5 are for quantising. XLA predicts 2.6 ms
+    for the same in bfloat16. GPUs with fp8 save time, too.
 
 Shapes
     name                dtype[dims]             memory space   Ref's shape       block
@@ -49,7 +48,7 @@ Shapes
     by_columns_ref      float8_e4m3fn[M, K]     VMEM           (bm, bk)          (i, j)
     column_scales_ref   float32[M/128, 1, K]    VMEM           (bm/128, 1, bk)   (i, 0, j)
 
-    These are x's. w and dy go through the same kernel, in blocks of their own.
+    These shapes are x's. w and dy go through the same kernel, with their own blocks.
 
 Try
     pytest -k block_scaled_training_step          stuck?  kata hint block_scaled_training_step
@@ -75,7 +74,7 @@ def block_scaled_training_step_spec(
     """What the launch must compute, in plain jax.numpy: y, dx and dw."""
 
     def quantised(a, dim):
-        """Round each 128 numbers along dimension `dim` to e4m3, with a scale of their own."""
+        """Round every 128 numbers along dimension `dim` to e4m3, with their own scale."""
         groups = jnp.moveaxis(a, dim, 0).reshape(-1, GROUP, a.shape[1 - dim])
         largest = jnp.max(jnp.abs(groups), axis=1, keepdims=True)
         mantissa, exponent = jnp.frexp(largest / LARGEST)
@@ -102,7 +101,7 @@ def differentiable_matmul(*, bm, bk, bn):
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "define forward and backward: quantise, multiply, and keep as residuals what backward needs"
+        "define forward and backward: quantise, multiply, and keep the residuals that backward needs"
     )
     # END SOLUTION
     matmul = jax.custom_vjp(lambda x, w: forward(x, w)[0])
@@ -227,7 +226,7 @@ def power_of_two(x):
 
 
 def block_scaled_training_step_inputs(key, *, M, K, N, dtype):
-    """Draw x whose groups along K differ by 2**14, what w makes up for; and zeros in rows, columns.
+    """Draw x whose groups along K differ by 2**14, which w undoes; a row and a column are zeros.
 
     Rows of x and dy differ in size, as tokens do.
     """

@@ -1,4 +1,4 @@
-"""Drop elements at random, and drop the same ones again on the way back.
+"""Drop elements at random, and drop the same ones again in the backward pass.
 
 Goal
     Write dropout and its gradient. The forward kernel sets `percent` % of all elements
@@ -13,37 +13,37 @@ Concept
         forward    read x, write y          128 MiB   +  write the mask   32 MiB
         backward   read dy, write dx        128 MiB   +  read the mask    32 MiB
 
-    But random numbers of a computer are not random: the same seed gives the same bits.
-    So a backward pass can draw the mask again, and what is kept is one integer.
+    But a computer's random numbers can be repeated: the same seed gives the same bits.
+    So the backward pass can draw the mask again, from one integer.
 
     Every TensorCore has a generator in hardware:
 
         pltpu.prng_seed(a)  or  (a, b)       set its state by one or two int32
         pltpu.prng_random_bits(shape)        int32[shape], the next bits
 
-    A threshold makes a probability of them. But mind the sign: as int32, half of them
-    are negative. pltpu.bitcast(bits, jnp.uint32) reads the same bits as 0 to 2**32 - 1.
+    A threshold turns the bits into a probability. But mind the sign: as int32, half of
+    them are negative. pltpu.bitcast(bits, jnp.uint32) reads the same bits as 0 to
+    2**32 - 1.
 
-    It costs no time: each pass takes 175 µs on a v5e, of which moving the bytes takes
-    164. With jax.random, whose bits the vector unit computes out of a key, in 20 rounds
-    of shifts and adds for each pair of words, the same kernel takes 1707 µs. In return
-    these bits are the same on every machine. The hardware's need not be, and they also
-    depend on the shape in which they are drawn.
+    The generator costs no time: each pass takes 175 µs on a v5e, of which moving the
+    bytes takes 164. With jax.random, the same kernel takes 1707 µs: the vector unit
+    computes the bits from a key, in 20 rounds of shifts and adds for each pair of
+    words. In return, these bits are the same on every machine. The hardware's bits may
+    differ, and they depend on the shape in which they are drawn.
 
-    The state is the core's, not the block's. It stays from step to step:
+    The state belongs to the core, not to the block. It stays from step to step:
 
         one core      step 0 -> 1 -> 2 -> 3 -> 4 -> 5     draws, and draws on
         two cores     step 0 -> 1 -> 2                    which block gets which bits
                       step 3 -> 4 -> 5                    depends on who takes which step
 
-    In a parallel grid nothing may follow from the order of the steps. So every step sets
-    the state, by what makes its block different from all others.
+    In a parallel grid, nothing may depend on the order of the steps. So every step sets
+    the state, from a seed that identifies its block.
 
-    A random result has no expected value to compare with. The grader reads in
-    `dropout_outcomes` what each element may be and how often, and runs the launch three
-    times: as it is; with its steps in another order, on one core; and with seed + 1.
-    Nobody should find a pattern: no block that repeats another one, in this run, in the
-    gradient, or in that of the next seed.
+    A random result has no single expected value. `dropout_outcomes` lists the possible
+    values of each element and how often each occurs. The grader runs the launch three
+    times: as it is; with its steps in another order, on one core; and with seed + 1. No
+    block may repeat another, in this run, the gradient, or the next seed's run.
 
 Shapes
     name       dtype[dims]     memory space   Ref's shape   block
@@ -51,7 +51,7 @@ Shapes
     x_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
     o_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 
-    On the way back, x_ref is a block of dy, and o_ref one of dx.
+    In the backward pass, x_ref is a block of dy, and o_ref a block of dx.
 
 Try
     pytest -k dropout          stuck?  kata hint dropout
@@ -70,12 +70,12 @@ from jaxtyping import Array, Float, Int32
 def dropout_spec(
     x: Float[Array, "M N"], dy: Float[Array, "M N"], seed: Int32[Array, "1"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What comes back on average, over all seeds: y and dx."""
+    """The averages over all seeds: y and dx."""
     return x, dy
 
 
 def dropout_outcomes(x, dy, seed, *, percent):
-    """Of y and dx: what a dropped element is, what a kept one, and how often one is kept."""
+    """For y and dx: the values of a dropped and of a kept element, and how often one is kept."""
     kept = 1 - percent / 100
     return [(0.0, x / kept, kept), (0.0, dy / kept, kept)]
 
@@ -123,7 +123,7 @@ def dropout(
 
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "define forward and backward: of the forward pass keep as little as the mask follows from"
+        "define forward and backward; as residuals, keep only as much as the mask depends on"
     )
     # END SOLUTION
     drop.defvjp(forward, backward)

@@ -1,39 +1,39 @@
 """Add small updates to bfloat16 weights, and lose none of them on average.
 
 Goal
-    Add an update in float32 to weights in bfloat16. Round each sum to one of the two
-    bfloat16 numbers on both sides of it, at random: the nearer it lies to one of them,
-    the likelier it becomes that one.
+    Add an update in float32 to weights in bfloat16. Round each sum at random to one of
+    the two neighbouring bfloat16 numbers: the nearer a neighbour, the likelier it is
+    the result.
 
 Concept
     Between 1 and 2, bfloat16 numbers are 2**-7 = 0.0078 apart. An update of 0.0005 is a
     sixteenth of that, so 1 + 0.0005, rounded to nearest, is 1. After a thousand such
-    updates it is still 1, and should be 1.5. Many trainers therefore keep the weights in
-    float32 as well. But the loss can also be left to chance:
+    updates the weight is still 1, but should be 1.5. Many trainers therefore keep the
+    weights in float32 as well. You can also round at random:
 
             1.0                                                      1.0078
              |--x----------------------------------------------------|
               0.0005                        0.0073
              stays with probability 15/16, moves with 1/16
 
-    On average that is exactly x. After a thousand updates the weight is 1.5, give or
-    take 0.06. This is *stochastic rounding*: each result has an error, but the errors have
-    no direction, and in a sum of many they cancel.
+    The average is exactly x. After a thousand updates the weight is 1.5, give or take
+    0.06. This is *stochastic rounding*: each result has an error, but the errors have
+    no preferred sign, and in a long sum they mostly cancel.
 
-    In bits it takes hardly anything. bfloat16 is the upper half of float32:
+    A few operations on bits are enough. bfloat16 is the upper half of float32:
 
         float32     s eeeeeeee mmmmmmm mmmmmmmmmmmmmmmm
         bfloat16    s eeeeeeee mmmmmmm |<-- 16 bits -->|
 
-    The lower half, as a number from 0 to 65535, says how far x has come on its way to the
-    next bfloat16 number, the one further from zero. Cutting it off rounds toward zero.
-    Read as one whole number, the bits of that next number are those of this one, plus one
-    in the upper half.
+    The lower half, as a number from 0 to 65535, says how far x is on the way to the
+    next bfloat16 number, away from zero. Cutting it off rounds toward zero. Read as
+    integers, the next number's bits are this number's bits plus one in the upper half.
 
-    `pltpu.bitcast(x, jnp.uint32)` gives the bits of x as a number, and gives them back.
-    Random bits come as int32: there, >> copies the sign; of a uint32 it does not.
-    From v5e on, a chip also has an operation for it, `pltpu.stochastic_round(x, bits,
-    target_dtype=jnp.bfloat16)`: write it by hand once, to see what is done with the bits.
+    `pltpu.bitcast(x, jnp.uint32)` gives the bits of x as an integer, and a bitcast to
+    float32 reverses it. Random bits come as int32, where >> copies the sign; in uint32
+    it doesn't. From v5e on, a chip has a rounding operation,
+    `pltpu.stochastic_round(x, bits, target_dtype=jnp.bfloat16)`. Write it by hand once,
+    to see how it uses the bits.
 
     For 8192 x 4096 weights, at 819 GB/s of a v5e's HBM:
 
@@ -72,7 +72,7 @@ def stochastic_rounding_spec(
 
 
 def stochastic_rounding_outcomes(w, u, seed):
-    """The neighbours toward zero and away from it, and how often it is the second."""
+    """The neighbours toward zero and away from it, and how often the second one is the result."""
     x = w.astype(jnp.float32) + u.astype(jnp.float32)
     bits = lax.bitcast_convert_type(x, jnp.uint32)
     upper, lower = bits & jnp.uint32(0xFFFF0000), bits & jnp.uint32(0xFFFF)
@@ -118,7 +118,7 @@ def stochastic_rounding(
 
 
 def stochastic_rounding_inputs(key, *, dtype, M, N):
-    """Weights, updates of about a thousandth of them (none for each eighth weight), and a seed."""
+    """Weights, updates of about a thousandth of them (0 for every eighth weight), and a seed."""
     for_w, for_u, for_seed = jax.random.split(key, 3)
     w = jax.random.normal(for_w, (M, N)).astype(jnp.bfloat16)
     u = jax.random.normal(for_u, (M, N), jnp.float32) / 512

@@ -6,39 +6,39 @@ Goal
         h = x + r                                     the residual stream goes on
         y = (h - mean) / sqrt(variance + EPS) * w + b   what the next layer reads
 
-    mean and variance are those of each row of h: a layer norm. M need not be
-    a multiple of bm. A block holds all of N.
+    mean and variance are taken over each row of h: a layer norm. M need not be a
+    multiple of bm. A block holds all of N.
 
 Concept
-    A transformer does this twice in every layer. As two kernels, one that adds and
-    one that normalizes, h goes to HBM and comes back at once:
+    A transformer does this twice in every layer. With two kernels, one that adds and
+    one that normalizes, h goes to HBM and comes right back:
 
         two kernels   x, r -> h      h -> y       5 arrays of M x N
         one kernel    x, r -> h, y                4 arrays of M x N
 
-    A kernel has as many results as you list. `out_shape` and `out_specs` become
-    lists of the same length, the kernel gets one Ref for each, after those of the
-    inputs, and `pallas_call` returns them in this order:
+    A kernel can have several results. `out_shape` and `out_specs` become lists of the
+    same length, the kernel gets one Ref for each result, after the input Refs, and
+    `pallas_call` returns the results in this order:
 
         out_specs=[spec of h, spec of y]
         kernel(x_ref, r_ref, w_ref, b_ref, h_ref, y_ref)
                                            |      |
                              h, y = pallas_call(...)(x, r, w, b)
 
-    For x[8190, 4096] in bfloat16, four arrays of 64 MiB take 328 µs on a v5e. XLA
-    moves 512 MiB, which are at least 655 µs. Its loops for the mean, for the
-    variance and for the result each read x and r again, so that h is not rounded
-    before it is normalized. (If it may be, h is stored first: 384 MiB.)
+    For x[8190, 4096] in bfloat16, four arrays of 64 MiB take 328 µs on a v5e. XLA moves
+    512 MiB, which take at least 655 µs. Its loops for the mean, for the variance and
+    for the result each read x and r again, so that h isn't rounded before it is
+    normalized. (If rounding is allowed, XLA stores h first: 384 MiB.)
 
-    That is the first of two places where digits are lost. h_ref is bfloat16 if x is,
-    and a sum of two bfloat16 numbers has more digits than that. The norm takes off
-    the mean, which is most of h in some rows, and divides by what is left: so the
-    error that rounding has made grows, relative to the rest. You have the sum in
-    float32. Round what you store, and go on with what you have.
+    Rounding h is the first of two ways to lose digits. h_ref is bfloat16 if x is, and a
+    sum of two bfloat16 numbers has more digits than that. The norm subtracts the mean,
+    which is most of h in some rows, so the rounding error grows relative to the
+    remainder. You have the sum in float32: round the copy that you store, and normalize
+    the unrounded sum.
 
-    The other one is a well-known shortcut. The variance is mean(h**2) - mean(h)**2,
-    and needs only one loop over the row. But if the mean is 300 times the deviation,
-    both terms agree in their first five decimal digits of seven. Their difference has
+    The second is a well-known shortcut: the variance is mean(h**2) - mean(h)**2, which
+    needs only one loop over the row. But if the mean is 300 times the deviation, both
+    terms agree in the first five of seven decimal digits, so their difference has only
     two. In VMEM, a second loop over the row is cheap: subtract the mean first, then
     square.
 
@@ -72,7 +72,7 @@ def layer_norm_residual_spec(
     w: Float32[Array, "1 N"],
     b: Float32[Array, "1 N"],
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
-    """What must come back, in plain jax.numpy: h and y. Graded in float64, with nothing rounded."""
+    """The expected results, in plain jax.numpy: h and y. Graded in float64, without rounding."""
     h = x + r
     y = h - jnp.mean(h, axis=1, keepdims=True)
     y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=1, keepdims=True) + EPS)
@@ -119,7 +119,7 @@ def layer_norm_residual(
 
 
 def layer_norm_residual_inputs(key, *, M, N, dtype):
-    """Give each row a mean of its own, in some rows 300 times the deviation; every 16th is flat."""
+    """Give each row its own mean, in some rows 300 times the deviation; every 16th is flat."""
     keys = jax.random.split(key, 6)
     mean = 300 * jax.random.uniform(keys[0], (M, 1), minval=-1) ** 3
     size = 10 ** jax.random.uniform(keys[1], (M, 1), minval=-1, maxval=0.5)

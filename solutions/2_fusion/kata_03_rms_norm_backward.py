@@ -2,41 +2,41 @@
 
 Goal
     Write the backward pass of rms_norm, kernel and launch. From x, w and dy, the
-    gradient of the loss with respect to the result, compute dx and dw. The grade is
-    for what `jax.vjp` makes of the whole: y, dx and dw.
+    gradient of the loss with respect to the result, compute dx and dw. The grader runs
+    `jax.vjp` and grades the whole: y, dx and dw.
 
 Concept
-    With the letters of kata 01, s = 1 / sqrt(mean of x**2 + EPS) for each row, and
+    In the notation of kata 01, s = 1 / sqrt(mean of x**2 + EPS) for each row, and
     n = x * s, the normalized row. The result is n * w. Then, row by row,
 
         dw = sum of dy * n       over all rows of x
         dx = s * (g - n * mean of (g * n))         where g = dy * w
 
-    The second term of dx is there because every element of a row changes the s of
-    all others. Nothing of the forward pass has to be kept but x and w, which are
-    there anyway: x has to be read, so s costs no traffic.
+    The second term of dx comes from s, which every element of a row changes. You keep
+    only x and w from the forward pass, which exist anyway. The backward pass reads x in
+    any case, so recomputing s costs no traffic.
 
-    Two results again, but of different kinds. dx has a block for each step. dw is a
-    single row, and each step adds to it what its bm rows have to add:
+    Again there are two results, but of different kinds. dx has a block for each step.
+    dw is a single row, and each step adds the sum over its bm rows:
 
         step        0       1       2       3          time ->
         x_ref, dy | rows  | rows  | rows  | rows  |
         dx_ref    | dx 0  | dx 1  | dx 2  | dx 3  |
         dw_ref    | <-- clear, add, add, add ---> |  to HBM once, at the end
 
-    It is row_sum's pattern along the only axis of the grid, and it has a price. On
-    chips with two TensorCores, an axis that is "parallel" is split between them. Two
-    cores with a dw of their own in VMEM would write two different halves to the same
-    place. An axis along which something is summed is "arbitrary", even if the other
-    result would not mind. Where nothing is said, every axis is.
+    This is row_sum's pattern along the only axis of the grid, and it has a price. Chips
+    with two TensorCores split a "parallel" axis between them. Each core would have its
+    own dw in VMEM, and would write its half of the sum to the same place. An axis along
+    which something is summed must be "arbitrary", even if the other result doesn't need
+    that. "arbitrary" is the default.
 
-    And an edge matters that did not in kata 01. Rows past the end of x are garbage
-    in x and in dy. Their dx is cut off. But dw is a sum over rows.
+    Unlike in kata 01, the edge matters here. Rows past the end of x are garbage in x
+    and in dy. Their dx is cut off. But dw is a sum over rows.
 
-    For 8190 x 4096 in bfloat16, the backward kernel moves three arrays, 192 MiB,
-    which take 246 µs of a v5e's HBM. With the forward pass, 320 MiB and 416 µs are
-    predicted. XLA's program for both moves 448 MiB. A kernel for dx and another for
-    dw, as JAX's version for GPUs has them, would read x and dy twice: 448 MiB, too.
+    For 8190 x 4096 in bfloat16, the backward kernel moves three arrays, 192 MiB, which
+    take 246 µs on a v5e. With the forward pass, the prediction is 320 MiB and 416 µs.
+    XLA's program for both moves 448 MiB. A kernel for dx and another for dw, as JAX's
+    version for GPUs has them, would read x and dy twice: 448 MiB, too.
 
 Shapes
     name      dtype[dims]     memory space   Ref's shape   block
@@ -69,7 +69,7 @@ EPS = 1e-6
 def rms_norm_backward_spec(
     x: Float[Array, "M N"], w: Float32[Array, "1 N"], dy: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"], Float32[Array, "1 N"]]:
-    """What must come back, in plain jax.numpy: y, dx and dw."""
+    """The expected results, in plain jax.numpy: y, dx and dw."""
 
     def rms_norm(x, w):
         mean = jnp.mean(x * x, axis=1, keepdims=True)
@@ -120,7 +120,7 @@ def rms_norm_gradients(x, w, dy, bm):
 def rms_norm_backward(
     x: Float[Array, "M N"], w: Float32[Array, "1 N"], dy: Float[Array, "M N"], *, bm: int = 128
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"], Float32[Array, "1 N"]]:
-    """Return y, and what jax.vjp returns for dy: dx and dw."""
+    """Return y, and the results of jax.vjp for dy: dx and dw."""
     differentiable = jax.custom_vjp(normalized, nondiff_argnums=(2,))
     differentiable.defvjp(normalized_fwd, normalized_bwd)
     y, backward = jax.vjp(lambda x, w: differentiable(x, w, bm), x, w)
@@ -131,7 +131,7 @@ def rms_norm_backward(
 
 
 def normalized_fwd(x, w, bm):
-    """The forward rule: the result, and what the backward rule needs (kata 05 is about these)."""
+    """The forward rule: the result, and the residuals (kata 05 is about these)."""
     return normalized(x, w, bm), (x, w)
 
 
@@ -164,7 +164,7 @@ def normalized(x, w, bm):
 
 
 def rms_norm_backward_inputs(key, *, M, N, dtype):
-    """Give each row its own size, some so small that EPS counts; dy leans towards x."""
+    """Give each row its own size, some so small that EPS matters; dy leans towards x."""
     x_key, size_key, w_key, dy_key = jax.random.split(key, 4)
     size = 10 ** jax.random.uniform(size_key, (M, 1), minval=-2, maxval=0.5)
     x = jax.random.normal(x_key, (M, N)) + jnp.linspace(-2, 1, N)

@@ -5,48 +5,47 @@ Goal
 
         p[m, n] = exp(x[m, n]) / sum of exp(x[m, :])
 
-    The launch is given, and its blocks are whole rows. N is any number: the words
-    that a model knows are rarely a multiple of 128.
+    The launch is given, and its blocks are whole rows. N is any number: the size of a
+    vocabulary is rarely a multiple of 128.
 
 Concept
-    A softmax turns the scores of a row into shares of 1. Written as above, it ends
-    at a score of 89, for exp(89) is infinite in float32, and inf / inf is NaN.
-    Real scores reach that. So each row is shifted first, and its shares stay the
-    same, because every exponential is divided by the same number:
+    A softmax turns the scores of a row into shares of 1. The formula above fails at a
+    score of 89: exp(89) is infinite in float32, and inf / inf is NaN. Real scores get
+    that large. So shift each row first. Its shares stay the same, because every
+    exponential is divided by the same number:
 
         exp(x - c) / sum of exp(x - c)    =    exp(x) / sum of exp(x)
 
-    With c the largest score *of the row*, no exponential is above 1, and one of
-    them is 1, so the sum can't be 0 either. A larger c, such as the largest score
-    of all rows, is as safe above. Below, exp(-104) is 0, and a row that lies that
-    far down has a sum of 0.
+    With c the largest score *of the row*, no exponential is above 1, and one of them is
+    1, so the sum can't be 0 either. A larger c, such as the largest score of all rows,
+    also prevents overflow. But exp(-104) is 0, so a row that is that far below c has a
+    sum of 0.
 
-    A row is now needed three times: for its maximum, for its sum, and for its
-    result. The formula does not say where it comes from. For x[4096, 32000] in
-    bfloat16, scores for a vocabulary of 32000 words, 250 MiB:
+    A row is now read three times: for its maximum, for its sum, and for its result. The
+    formula doesn't say from which memory. For x[4096, 32000] in bfloat16, scores for a
+    vocabulary of 32000 words, 250 MiB:
 
                                  x is read      p is written       v5e
         XLA, loop after loop      3 times          once         1000 MiB   1280 µs
         this kernel               once             once          500 MiB    640 µs
 
-    What you pay with is VMEM. A block of 16 rows has 1000 KiB in bfloat16, twice
-    for x and twice for p, since copies overlap with work. In float32, x - c and its
-    exponentials take 2000 KiB each. So there is room for 32 rows in the 16 MiB that
-    a kernel gets, and for one row of a million words. (Longer rows have to come in
-    blocks. Track 3 does that in kata 02, and more cleverly in 03.)
+    The price is VMEM. A block of 16 rows has 1000 KiB in bfloat16, twice for x and
+    twice for p, since copies overlap with work. In float32, x - c and its exponentials
+    take 2000 KiB each. So the 16 MiB that a kernel gets have room for 32 rows, or for
+    one row of a million words. (Longer rows have to be cut into blocks. Track 3 does
+    that in kata 02, and better in 03.)
 
-    The block is as wide as x, and that is legal for any N. 32000 is 250 * 128, but
-    in 1000 columns, the last register of a row is 104 lanes full. What is in its
-    other 24 lanes doesn't reach a maximum or a sum: the shape of the value is
-    (bm, N), and the compiler sees to it. You only have to care for garbage that is
-    *in* a block, and a block that is as wide as x has none.
+    The block is as wide as x, which is legal for any N. 32000 is 250 * 128, but with
+    1000 columns, the last register of a row uses 104 lanes. The compiler keeps the
+    other 24 lanes out of maxima and sums, because the value's shape is (bm, N). You
+    only have to handle garbage *in* a block, and a block that is as wide as x has none.
 
 Shapes
     name    dtype[dims]     memory space   Ref's shape   block
     x_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
     p_ref   x.dtype[M, N]   VMEM           (bm, N)       (i, 0)
 
-    The grid is (pl.cdiv(M, bm),). Exponentials and sums in float32.
+    The grid is (pl.cdiv(M, bm),). Compute exponentials and sums in float32.
 
 Try
     pytest -k row_softmax           stuck?  kata hint row_softmax

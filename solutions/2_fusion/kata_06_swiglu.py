@@ -1,4 +1,4 @@
-"""Make both products of a gated layer from one read of x, and gate them in VMEM.
+"""Compute both products of a gated layer from one read of x, and gate them in VMEM.
 
 Goal
     Write the kernel, the input specs and the scratch of the first half of the
@@ -6,14 +6,14 @@ Goal
 
         o = silu(x @ gate) * (x @ up),        silu(z) = z / (1 + exp(-z))
 
-    Both products are sums over K, which the grid takes in blocks of bk. M need not
-    be a multiple of bm.
+    Both products are sums over K, which the grid cuts into blocks of bk. M need not be
+    a multiple of bm.
 
 Concept
-    fused_matmul had an epilogue that needed nothing but its own block of sums. Here
-    each result needs two sums, of the same row of x and of the same column of two
-    matrices. If one kernel makes one of them and the next the other, 128 MiB have to
-    wait in HBM in between (M = N = 8192, K = 2048 in bfloat16):
+    The epilogue of fused_matmul needed only its own block of sums. Here each result
+    needs two sums, of the same row of x and of the same column of two matrices. If two
+    kernels compute one sum each, 128 MiB go through HBM in between (M = N = 8192,
+    K = 2048 in bfloat16):
 
         two products, as by XLA                 one kernel
 
@@ -26,20 +26,20 @@ Concept
                              HBM                      HBM
 
     A fused kernel keeps both sums at once: two float32 accumulators for each block of
-    the result. A block of x is then multiplied twice for each time that it is
-    fetched. The price is VMEM: with bm = 512 and bn = 1024 the accumulators take
-    4 MiB of it, so the blocks cannot be as large as in a kernel with one sum.
+    the result. Each block of x that is fetched is then multiplied twice. The price is
+    VMEM: with bm = 512 and bn = 1024 the accumulators take 4 MiB of it, so the blocks
+    cannot be as large as in a kernel with one sum.
 
-    What does it save? At these sizes XLA's two loops move 512 MiB at least, and this
-    kernel could do with 224. But the products alone keep the matrix unit busy for
-    2790 µs, and copies happen meanwhile: 3210 µs are predicted for the kernel here,
-    and XLA estimates 3780 µs for its own two loops. So fusing is worth less than
-    in the layers before this one. It is worth more where K is small, or where XLA
-    has no such loop, as for the grouped matmuls of a mixture of experts.
+    How much does it save? At these sizes, XLA's two loops move at least 512 MiB, and a
+    fused kernel at least 224. But the products alone keep the matrix unit busy for
+    2790 µs, while copies overlap: the prediction is 3210 µs for this kernel, and XLA
+    estimates 3780 µs for its two loops. So fusing gains less than in the previous
+    layers. It gains more if K is small, or if XLA has no such loop, as for the grouped
+    matmuls of a mixture of experts.
 
-    There is one moment when both sums are complete, and the nonlinear silu may be
-    applied: after the last block along K. Rows past the edge of x are garbage here,
-    but a row of the result depends on its own row alone.
+    Apply silu, which isn't linear, only when both sums are complete: after the last
+    block along K. Rows past the edge of x are garbage here, but a row of the result
+    depends only on its own row.
 
 Shapes
     name               dtype[dims]       memory space   Ref's shape   block

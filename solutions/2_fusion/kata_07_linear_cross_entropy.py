@@ -1,4 +1,4 @@
-"""Compute the loss of every token without ever having the logits in HBM.
+"""Compute the loss of every token without storing the logits in HBM.
 
 Goal
     Write the body of a kernel that multiplies tokens by the rows of w, one row for
@@ -13,35 +13,34 @@ Goal
 
 Concept
     With 4096 tokens of 2304 numbers and 128,256 words, x has 18 MiB, w 564 MiB, and the
-    result 32 KiB. The float32 logits in between have 2004 MiB: they, and no matmul,
-    limit the size of a batch in training.
+    result 32 KiB. The float32 logits in between have 2004 MiB: they, not the matmul,
+    limit the training batch size.
 
                        moved       of it logits    time
         XLA            4590 MiB    4008 MiB        22.5 ms, by its own estimate
         this kernel    2273 MiB    none            13.3 ms
 
-    12.3 ms of each are the products. log-sum-exp needs two numbers of what it has
-    seen: the largest logit m, and l, the sum of exp(logit - m). When a block of words
-    brings a larger m, all exps so far were taken relative to the old one, and one
-    factor corrects their sum:
+    The products take 12.3 ms of each. A running log-sum-exp needs two numbers: m, the
+    largest logit so far, and l, the sum of exp(logit - m). When a block of words has a
+    larger m, all exps so far are relative to the old m, and one factor corrects their
+    sum:
 
                       words ->                          for each token
         tokens   [ block 0 | block 1 | block 2 ]        m' = max(m, block's largest)
                       m, l  ->  m, l  ->  m, l          l' = l * exp(m - m') + block's
 
-    Subtracting m is a must: exp overflows float32 at 88.8, and logits may be larger.
+    You must subtract m: exp overflows float32 at 88.8, and logits may be larger.
 
-    The label's logit is a single one of a row, and lies in a single block. A TPU has no
-    cheap way to fetch one element, but comparing is free: the sum of all logits whose
-    word is the label has one term. The word's number counts from the start of w, not
-    of the block.
+    The label's logit is one element, in one block. A TPU has no cheap way to fetch one
+    element, but comparing is free: the sum of all logits whose word is the label has
+    one term. Count the word's number from the start of w, not of the block.
 
-    Past row V of w is garbage, and a token's max goes across it. Replace it *before*
-    the max. -inf is right here: its exp is 0.
+    Past row V, w is garbage, which would enter a token's max. Replace these logits by
+    -inf *before* the max: its exp is 0.
 
-    Take words by tokens, w first. Then every statistic is a row of bt lanes, as the
-    labels are, and max and sum go down the sublanes, which the vector unit does by
-    itself. Across lanes, they would be cross-lane work.
+    Compute the logits as words by tokens, w first. Then every statistic is a row of bt
+    lanes, like the labels, and max and sum run down the sublanes, which the vector unit
+    does by itself. Across lanes, they would be cross-lane work.
 
 Shapes
     name                     dtype[dims]     memory space   Ref's shape   block
@@ -127,7 +126,7 @@ def linear_cross_entropy(
     bt: int = 1024,
     bv: int = 512,
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
-    """Launch: every block of tokens meets all words of the vocabulary, block by block."""
+    """Launch: each block of tokens times all words of the vocabulary, block by block."""
     T, D = x.shape
     V, _ = w.shape
     row = pl.BlockSpec((1, bt), lambda i, j: (0, i))

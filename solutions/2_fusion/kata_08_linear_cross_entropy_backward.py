@@ -1,10 +1,10 @@
-"""Compute the gradients of tokens and words from logits that are made again, twice.
+"""Compute the gradients of tokens and words from logits that are computed again, twice.
 
 Goal
-    Write the gradient of linear_cross_entropy: a helper that makes a block of the
-    logits' gradient, the bodies of two kernels that sum it up to dx and to dw, the
-    launch of the second one, and the rule for jax.custom_vjp. Neither T nor V need
-    be a multiple of its block.
+    Write the gradient of linear_cross_entropy: a helper that computes a block of the
+    logits' gradient, the bodies of two kernels that sum it to dx and to dw, the launch
+    of the second kernel, and the rule for jax.custom_vjp. Neither T nor V need be a
+    multiple of its block.
 
 Concept
     With p = exp(logits - lse), which is softmax, the chain rule gives
@@ -13,22 +13,22 @@ Concept
         dx[t]   = sum over words  v of d[v, t] * w[v]              [T, D]
         dw[v]   = sum over tokens t of d[v, t] * x[t]              [V, D]
 
-    and d = 0 for a token to be ignored. dloss is 1/T for each token if the training
-    step takes the mean, and may be anything else.
+    and d = 0 for an ignored token. dloss is 1/T for each token if the training step
+    takes the mean, but can be any number.
 
-    p is as large as the logits. To keep it from the forward pass would take the 2004
-    MiB that the last kata spared; what is kept, the *residuals*, are arrays that exist
-    anyway, and lse with its 16 KiB. The logits are made again from them:
+    p is as large as the logits. Keeping p from the forward pass would take the 2004 MiB
+    that the last kata saved. The *residuals* are arrays that exist anyway, and lse with
+    its 16 KiB. The kernels compute the logits again from them:
 
         forward          dx                      dw
         x w -> logits    x w -> logits -> d      x w -> logits -> d
                |                  d w -> sum            d x -> sum
               lse -------->  over words            over tokens
 
-    Why twice? The two sums go across d in different directions, and a sum has to be
-    finished before its block leaves VMEM. With words innermost, dx's block stays, and
-    each block of dw would come and go for each block of tokens; with tokens innermost
-    it is the other way round. That is five products in all, where XLA does three:
+    Why twice? The two sums run over d in different directions, and a sum has to be
+    complete before its block leaves VMEM. With words innermost, dx's block stays, but
+    each block of dw would return for each block of tokens; with tokens innermost it is
+    the other way round. That is five products in all; XLA does three:
 
                        moved       of it d, logits   time
         XLA            9.5 GiB     8.0 GiB           59.4 ms, by its own estimate
@@ -36,10 +36,11 @@ Concept
 
     So this saves memory, not time. An axis of the grid that a sum runs over must not be
     parallel: two cores would share its steps, and both would add to the same block,
-    which is a race. dx sums over words, and dw over tokens, so the promise differs.
+    which is a race. dx sums over words, and dw over tokens, so their parallel axes
+    differ.
 
-    At the edges, past the last word, there is garbage in d *and* in w, and 0 times NaN
-    is NaN: a sum over words needs both replaced, and one over tokens d and x.
+    Past the last word, d *and* w are garbage, and 0 times NaN is NaN: replace both in a
+    sum over words, and d and x in a sum over tokens.
 
 Shapes
     name                 dtype[dims]      memory space   Ref's shape   block
@@ -148,7 +149,7 @@ def dw_kernel(x_ref, w_ref, labels_ref, lse_ref, dloss_ref, dw_ref, dw_acc, *, T
 
 
 def dw_launch(x, w, labels, lse, dloss, *, bt, bv):
-    """Launch dw_kernel: every block of words meets all blocks of tokens."""
+    """Launch dw_kernel: each block of words times all blocks of tokens."""
     T, D = x.shape
     V, _ = w.shape
     # BEGIN SOLUTION
@@ -221,7 +222,7 @@ def linear_cross_entropy_backward_inputs(key, *, T, D, V, dtype):
 
 
 def dx_launch(x, w, labels, lse, dloss, *, bt, bv):
-    """Launch dx_kernel: every block of tokens meets all words, block by block."""
+    """Launch dx_kernel: each block of tokens times all words, block by block."""
     T, D = x.shape
     V, _ = w.shape
     of_tokens = pl.BlockSpec((bt, D), lambda i, j: (i, 0))
@@ -282,7 +283,7 @@ def linear_cross_entropy(
     bt: int = 1024,
     bv: int = 512,
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
-    """Launch: every block of tokens meets all words of the vocabulary, block by block."""
+    """Launch: each block of tokens times all words of the vocabulary, block by block."""
     T, D = x.shape
     V, _ = w.shape
     row = pl.BlockSpec((1, bt), lambda i, j: (0, i))

@@ -5,14 +5,14 @@ Goal
 
         o[m, n] = x[m, 0] + x[m, 1] + ... + x[m, n]
 
-    A block holds bm rows and bn columns of them. N need not be a multiple of bn. The
-    launch is given.
+    A block has bm rows and bn columns. N need not be a multiple of bn. The launch is
+    given.
 
 Concept
-    jnp.cumsum can't be lowered for a TPU, and for a reason: neighbours lie side by side
-    in the lanes of a register, and lanes do not see each other. A loop over columns
-    would use one lane of 128 at a time. But a running sum is linear, so it is a product
-    with a fixed matrix, and products are what the matrix unit does best:
+    jnp.cumsum can't be lowered for a TPU: neighbours are in adjacent lanes of a
+    register, and lanes can't read each other. A loop over columns would use one lane of
+    128 at a time. But a running sum is linear, so it is a product with a fixed matrix,
+    which the matrix unit computes fast:
 
                             n ->
                         1 1 1 1 1        row k has ones from column k on: x[m, k] is
@@ -20,29 +20,29 @@ Concept
                         . . 1 1 1        columns to the right of it
                         . . . 1 1
 
-    That is bn multiplications for each element where one addition would do. With
-    bn = 128 they cost little; a whole row of 4096 at once would cost 32 times as
-    much. So blocks are narrow, and a *carry* brings in what lies to their left: one
-    number for each row, the sum of all blocks before.
+    That is bn multiplications for each element instead of one addition. With bn = 128
+    they cost little; a whole row of 4096 at once would cost 32 times as much. So blocks
+    are narrow, and a *carry* brings in the part to their left: one number for each row,
+    the sum of all earlier blocks.
 
          x   [ block 0 | block 1 | block 2 ]
                   |   ^      |   ^
                   +---+      +---+          carry: a column of scratch, 0 at first
 
-    The matrix unit multiplies bfloat16. Given float32 operands it rounds them, unless
-    you ask for more, and bfloat16 keeps 8 bits of 24. The ones lose nothing, but x
-    does. precision="highest" splits both operands into three parts of 8 bits, hi + mid
-    + lo, and adds up the six products that matter:
+    The matrix unit multiplies bfloat16. By default it rounds float32 operands, and
+    bfloat16 keeps 8 bits of 24. The ones lose nothing, but x does. precision="highest"
+    splits both operands into three parts of 8 bits, hi + mid + lo, and adds up the six
+    products that matter:
 
         default      1 pass     x rounded to 8 bits        340 µs
         "highest"    6 passes   all 24 bits                442 µs
         what HBM alone would take, 256 MiB                 328 µs
 
-    These are predictions for x[8192, 4090]. XLA makes ten loops of jnp.cumsum, moves
-    1925 MiB, and needs 2465 µs for these alone.
+    These are predictions for x[8192, 4090]. XLA compiles jnp.cumsum to ten loops. They
+    move 1925 MiB, which alone takes 2465 µs.
 
-    Where N ends inside a block there is garbage, and 0 times NaN is NaN: in the product
-    it reaches columns to its left, although their ones are zeros.
+    If N ends inside a block, the rest of it is garbage, and 0 times NaN is NaN: in the
+    product, garbage reaches columns to its left, although the matrix has zeros there.
 
 Shapes
     name        dtype[dims]     memory space   Ref's shape   block
@@ -114,7 +114,7 @@ def cumulative_sum(
 
 
 def cumulative_sum_inputs(key, *, M, N, dtype):
-    """Numbers that need all 24 bits, with a trend of its own in each row."""
+    """Numbers that need all 24 bits, with a different trend in each row."""
     x_key, trend_key = jax.random.split(key)
     trend = jax.random.normal(trend_key, (M, 1)) + jnp.linspace(-1, 1, N)
     return ((jax.random.normal(x_key, (M, N)) + trend).astype(dtype),)

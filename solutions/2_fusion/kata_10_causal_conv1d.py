@@ -6,7 +6,7 @@ Goal
 
         o[b, t, d] = w[0, d] * x[b, t - K + 1, d] + ... + w[K - 1, d] * x[b, t, d]
 
-    Tokens before the first count as 0. T is a multiple of bt, and has two blocks at least.
+    Tokens before the first count as 0. T is a multiple of bt, at least two blocks.
 
 Concept
     Mamba and gated delta nets begin each layer with such a filter, of 4 taps. bt tokens
@@ -20,30 +20,30 @@ Concept
                                           | halo|   own rows      |      block 2
                                           +-----+-----------------+
 
-    A block's number can't say that. A dimension that is a `pl.Element(size)` has its
-    first *element* returned by the index map. If one dimension of a block is, all are:
+    Block indices can't express that. For a dimension `pl.Element(size)`, the index map
+    returns the first *element*. If one dimension of a block is an Element, all are:
 
         pl.BlockSpec((pl.Element(1), pl.Element(rows), ...), lambda b, i, j: (b, <row>, ...))
 
-    Memory comes in tiles, here of 8 rows, and of 16 in bfloat16. A window has to begin
-    at a tile, so the halo has 16 rows, HALO, though K - 1 would do. The compiler must
-    be able to prove it, too: it believes a product with 16, not jnp.maximum(i * bt -
-    16, 0), unless you say pl.multiple_of(..., 16).
+    Memory has tiles of 8 rows here, 16 in bfloat16. A window has to begin at a tile, so
+    the halo has 16 rows, HALO, though K - 1 would be enough. The compiler must be able
+    to prove it, too: it accepts a product with 16, but not jnp.maximum(i * bt - 16, 0),
+    unless you write pl.multiple_of(..., 16).
 
-    Nothing lies before the first token, and a window can't begin there. The first one
-    begins at 0, which puts its own rows where the others have their halo. Nor may one
-    reach past the last token: blocks by number are cut off at an array's edge, but
-    windows by element are copied as they are, whatever lies there.
+    A window can't begin before the first token. The first window begins at 0, so its
+    own rows are where the others have their halo. A window can't extend past the last
+    token either: blocks by index are cut off at an array's edge, but windows by element
+    are copied whole.
 
-    In VMEM a tap is a slice: bt rows that begin 0 to K - 1 rows above the own ones.
+    In VMEM a tap is a slice: bt rows that begin 0 to K - 1 rows above the block's own.
 
                                     for x[2, 4096, 4096] in bfloat16, K = 4
         windows of a padded copy        262 MiB     349 µs
         windows of x                    134 MiB     185 µs
         XLA, one loop                   128 MiB     164 µs at best
 
-    XLA moves as little here. A kernel of your own pays where it goes on with what
-    it has, such as the recurrence that reads these rows next.
+    XLA moves as little here. Your own kernel pays off if it also does the next
+    operation, such as the recurrence that reads these rows.
 
 Shapes
     name    dtype[dims]        memory space   Ref's shape           block
@@ -127,7 +127,7 @@ def causal_conv1d(
 
 
 def causal_conv1d_inputs(key, *, B, T, D, K, dtype):
-    """Tokens with a level of their own for each sequence and channel, and unequal taps."""
+    """Tokens with a different level for each sequence and channel, and unequal taps."""
     x_key, level_key, w_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (B, T, D)) + 2 * jax.random.normal(level_key, (B, 1, D))
     w = jax.random.normal(w_key, (K, D)) + jnp.arange(K)[:, None] / 2

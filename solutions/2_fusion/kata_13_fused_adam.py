@@ -1,38 +1,37 @@
 """Update parameters and both moments in place, in one pass: Adam.
 
 Goal
-    Write a whole optimiser step: the kernel that computes the new p, m and v from
-    the old ones and the gradient, the specs, and which results take the place of
-    which inputs.
+    Write a whole optimiser step: the kernel that computes the new p, m and v from the
+    old ones and the gradient, the specs, and the aliases that say which result replaces
+    which input.
 
 Concept
     Adam keeps two moving averages for each parameter, of the gradient and of its
-    square. Both begin at zero, and would be too small during the first steps. So
-    they are divided by what has been averaged so far, 1 - B1^t and 1 - B2^t after
-    t steps:
+    square. Both begin at zero, and would be too small during the first steps. So they
+    are divided by the sum of the weights so far, 1 - B1^t and 1 - B2^t after t steps:
 
         m = B1 * m + (1 - B1) * g            p = p - rate *   m / (1 - B1^t)
         v = B2 * v + (1 - B2) * g * g                      ----------------------
                                                            sqrt(v / (1 - B2^t)) + EPS
 
-    EPS is outside of the root. The three numbers rate, 1 - B1^t and 1 - B2^t
-    change from step to step, so they are an input. A number for all elements has
-    its place in SMEM, from where it meets a vector in any lane.
+    EPS is outside of the root. The three numbers rate, 1 - B1^t and 1 - B2^t change
+    from step to step, so they are an input. A number for all elements belongs in SMEM,
+    from where it is broadcast to all lanes.
 
-    All of it is bound by HBM. For 8192 x 4096 parameters with a bfloat16 gradient:
+    HBM limits all of it. For 8192 x 4096 parameters with a bfloat16 gradient:
 
         p, m, v in and out         6 * 128 MiB        one pass: 832 MiB,
         g in                            64 MiB        1.07 ms on a v5e
 
         m, then v, then p               1.38 times    m, v and g are read again
 
-    XLA makes one fusion of the same update and is as fast; you write a kernel for
-    what XLA has no operation for, such as rounding the new p at random. Then the
-    memory is your affair, too. The state is most of what a training step holds,
-    and nobody needs the old one. So a training loop *donates* it, as the decorator
-    of the launch does, and XLA puts new values in the old ones' places. But XLA
-    can't see into a kernel. It has to be told that a block of an output is written
-    only after the same block of an input was read:
+    XLA compiles the same update to one fusion and is as fast; you write a kernel for
+    operations that XLA doesn't have, such as rounding the new p at random. Then you
+    manage the memory, too. The state takes most of a training step's memory, and the
+    old state isn't needed any more. So a training loop *donates* it, as the decorator
+    of the launch does, and XLA overwrites old values with new ones. But XLA can't see
+    into a kernel. You have to tell XLA that a block of an output is written only after
+    the same block of an input was read:
 
         input_output_aliases={position among inputs: position among outputs}
 
@@ -40,8 +39,8 @@ Concept
         aliased         in place, no copy                 XLA copies it first
         not aliased     XLA copies the result back        a new array
 
-    Each copy is a whole array in and out. Shape and dtype of a pair are the same.
-    And since blocks are read ahead, a pair also needs the same index map.
+    Each copy reads and writes a whole array. Both arrays of a pair have the same shape
+    and dtype. And since blocks are read ahead, they also need the same index map.
 
 Shapes
     name                     dtype[dims]      memory space   Ref's shape   block
@@ -131,7 +130,7 @@ def fused_adam(
 
 
 def fused_adam_inputs(key, *, M, N, dtype):
-    """An early step, with gradients of two magnitudes: beside the smaller ones, EPS counts."""
+    """An early step, with gradients of two magnitudes: for the smaller ones, EPS matters."""
     p_key, g_key, m_key, v_key, size_key, step_key = jax.random.split(key, 6)
     p = jax.random.normal(p_key, (M, N), jnp.float32)
     size = jax.random.choice(size_key, jnp.array([1.0, 1e-8], jnp.float32), (M, N))

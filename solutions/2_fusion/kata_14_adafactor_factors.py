@@ -1,14 +1,14 @@
 """Average the squares of a gradient along its rows and its columns, in one read.
 
 Goal
-    Write the kernel that computes Adafactor's two factors: the mean of g * g over
-    each row, and over each column. You also say where both results lie, and which
+    Write the kernel that computes Adafactor's two factors: the mean of g * g over each
+    row, and over each column. You also write the specs of both results, and say which
     axes of the grid may run in any order.
 
 Concept
-    Adam keeps an average of the squared gradient for each parameter. Adafactor
-    keeps one for each row and one for each column, M + N numbers in place of
-    M * N, and multiplies them where it needs one for an element:
+    Adam keeps an average of the squared gradient for each parameter. Adafactor keeps
+    one for each row and one for each column, M + N numbers instead of M * N, and
+    multiplies two of them to get an element's average:
 
                       columns                      the average of g * g at (r, c)
                    ----------------  [1, N]        is taken to be
@@ -17,32 +17,32 @@ Concept
                   |                |               8192 x 4096: 12 thousand numbers
                   ------------------               in place of 34 million
 
-    Two reductions of the same squares, one along each axis. The 64 MiB of such a g
-    in bfloat16 take 82 µs on a v5e, and a kernel for each reduction would read them
-    twice. XLA fuses the two and reads g once, as your kernel does. In a kernel, you
-    can rely on it, and scale or clip g in the same pass.
+    These are two reductions of the same squares, one along each axis. The 64 MiB of
+    such a g in bfloat16 take 82 µs on a v5e, and two kernels would read them twice. XLA
+    fuses the two and reads g once, like your kernel. In a kernel, you can rely on that,
+    and scale or clip g in the same pass.
 
-    The steps run along a row of blocks, then along the next. Each result sees the
-    same order in its own way:
+    The steps run along a row of blocks, then along the next. The two results see this
+    order differently:
 
         steps                0,0  0,1  0,2  0,3  1,0  1,1  1,2  1,3
         block of rows         0    0    0    0    1    1    1    1
         block of columns      0    1    2    3    0    1    2    3
 
-    A block of rows gets all that it needs in steps that follow one another. It
-    then leaves VMEM, complete. A block of columns comes back later, and an output
-    must not: what was written to HBM is not read again. So the output of columns
-    has to be one block, of all columns, which stays in VMEM for the whole grid:
-    16 KiB. Each step adds to its part, `columns_ref[:, pl.ds(start, size)]`, where
-    `pl.multiple_of(start, 128)` promises that a part begins with a whole register.
+    A block of rows is summed in consecutive steps. It then leaves VMEM, complete. A
+    block of columns would return later, and an output must not: it isn't read back from
+    HBM. So the output of columns has to be one block, of all columns, which stays in
+    VMEM for the whole grid: 16 KiB. Each step adds to its part,
+    `columns_ref[:, pl.ds(start, size)]`, where `pl.multiple_of(start, 128)` promises
+    that a part begins with a whole register.
 
-    Steps that add to the same numbers depend on each other. A chip with two
-    TensorCores gives each of them a part of an axis that is "parallel"; each core
-    would have an output of its own in VMEM, and both would be written to the same
-    place in HBM. Ask of each axis whether two steps along it share a sum.
+    Steps that add to the same numbers depend on each other. A chip with two TensorCores
+    splits a "parallel" axis between them; each core would have its own output in VMEM,
+    and both would be written to the same place in HBM. Check for each axis whether two
+    steps along it share a sum.
 
-    The last block of rows may reach beyond the end of g. What lies there is not
-    zero, and would be added to the columns.
+    The last block of rows may extend past the end of g. The numbers there aren't zero,
+    and would be added to the columns.
 
 Shapes
     name          dtype[dims]     memory space   Ref's shape   block
@@ -125,7 +125,7 @@ def adafactor_factors(
 
 
 def adafactor_factors_inputs(key, *, M, N, dtype):
-    """Rows and columns whose gradients have sizes of their own."""
+    """Gradients of a different size in each row and column."""
     g_key, row_key, column_key = jax.random.split(key, 3)
     row = jax.random.uniform(row_key, (M, 1), minval=0.5, maxval=2)
     column = jax.random.uniform(column_key, (1, N), minval=0.5, maxval=2)

@@ -1,15 +1,14 @@
 """Convolve images without copies of their windows: one matmul for each tap of the filter.
 
 Goal
-    Write a two-dimensional convolution, as neural networks call it: each pixel of
-    the result is a sum over the window of KH x KW pixels that begins at the same
-    place, and over C channels, for each of F filters. x has been padded already,
-    so the result has KH - 1 rows and KW - 1 columns less. You write the kernel and
-    the spec of x.
+    Write a two-dimensional convolution, as neural networks define it: each pixel of the
+    result is a sum over the window of KH x KW pixels that begins at the same place, and
+    over C channels, for each of F filters. x is already padded, so the result has
+    KH - 1 fewer rows and KW - 1 fewer columns. You write the kernel and the spec of x.
 
 Concept
-    The sum over a window is a sum of KH * KW products, one for each tap of the
-    filter. Each is a matmul that you know: pixels by channels, channels by filters.
+    The sum over a window is a sum of KH * KW products, one for each tap of the filter.
+    Each is an ordinary matmul: pixels by channels, channels by filters.
 
         x                        tap (0, 0)      tap (0, 1)      tap (1, 0)
         +---------------+        +-----------+-+ +-+-----------+ +-------------+
@@ -22,13 +21,13 @@ Concept
     The textbook way gathers all windows into one long matrix first, in HBM, and
     multiplies once. With 3 x 3 taps that matrix has 9 times the bytes of x. For 8
     images of 66 x 66 pixels and 256 channels in bfloat16, 17 MiB become 144 MiB,
-    written and read again: 369 µs on a v5e, where all products take 196 µs. In
-    VMEM the windows are slices of one block, and cost no trip at all.
+    written and read again: 369 µs on a v5e; all products take 196 µs. In VMEM the
+    windows are slices of one block, and cost no HBM traffic.
 
-    Blocks of the result don't overlap, but what they need of x does: bh rows of
-    the result need bh + KH - 1 rows of x. A block index can't say that, since it
-    counts whole blocks. A dimension that is a `pl.Element(size)` is indexed by
-    its first element instead. If one dimension of a block is, all are:
+    Blocks of the result don't overlap, but their inputs in x do: bh rows of the result
+    need bh + KH - 1 rows of x. A block index can't express that, since it counts whole
+    blocks. A dimension `pl.Element(size)` is indexed by its first element instead. If
+    one dimension of a block is an Element, all are:
 
         pl.BlockSpec((pl.Element(1), pl.Element(rows), ...), lambda b, i: (b, <first row>, ...))
 
@@ -37,8 +36,8 @@ Concept
     that begins at 1 has to be shifted by a sublane, which the core does in
     registers. To multiply, join rows and pixels of a window into one dimension.
 
-    XLA's own convolution waits for the MXU, too, and is no reason to write one of
-    your own. What belongs into the same pass is: a norm, a residual, fewer bits.
+    The MXU limits XLA's own convolution, too. Reasons to write your own kernel are
+    other operations in the same pass: a norm, a residual, fewer bits.
 
 Shapes
     name     dtype[dims]             memory space   Ref's shape                 block

@@ -2,20 +2,21 @@
 
 Goal
     z = relu(x * y), for a column x and a row y, is given as a kernel. Write its
-    backward pass: the kernel that computes dx and dy for a given dz, which axes of
-    its grid may run in any order, and the rule that connects both kernels to
-    `jax.vjp`. The launch returns z, dx and dy.
+    backward pass: the kernel that computes dx and dy for a given dz, the dimension
+    semantics of its grid, and the rule that connects both kernels to `jax.vjp`. The
+    launch returns z, dx and dy.
 
 Concept
-    The gradient passes where x * y is positive, and both sums are of what passes:
+    The gradient passes where x * y is positive, and both results are sums of the
+    passing part:
 
         slope = dz where x * y > 0, else 0
 
                 dx = sum of slope * y along each row
                 dy = sum of slope * x along each column
 
-    The rule may keep z from the forward pass as a residual, since z > 0 tells the
-    same. Or it multiplies x and y again. For M = N = 8192 in bfloat16:
+    The rule may keep z from the forward pass as a residual, since z > 0 gives the same
+    mask. Or it can multiply x and y again. For M = N = 8192 in bfloat16:
 
                             z is kept                  made again
         forward    write z       128 MiB      write z         128 MiB
@@ -23,18 +24,18 @@ Concept
                    -------------------------------------------------
         at 819 GB/s              492 µs                       328 µs
 
-    on a v5e, and a few MiB for x, y and their gradients on either side. And a z
-    that is kept stays in HBM from this layer's forward pass to its backward pass.
-    A product for each element costs little, as the core waits for dz anyway. So
-    the residuals are x and y, 16 thousand numbers in place of 67 million.
+    on a v5e, plus a few MiB for x, y and their gradients in both cases. And a z that is
+    kept stays in HBM from this layer's forward pass to its backward pass. A product for
+    each element costs little, since the core waits for dz anyway. So the residuals are
+    x and y, 16 thousand numbers instead of 67 million.
 
-    What jax.vjp makes of the rule is what is graded. An array that the rule keeps
-    is written by one kernel and read by the other, and counts in both.
+    The grader runs jax.vjp with your rule. An array that the rule keeps is written by
+    one kernel and read by the other, so its bytes count in both.
 
-    Both sums are of the same slope, one along each axis. A block of dx is complete
-    after a row of blocks. dy is complete after the last row, since every row adds
-    to all of it. Until then it is in dy_sum_ref, all N columns in float32. So
-    steps of different rows share a sum.
+    Both sums are over the same slope, one along each axis. A block of dx is complete
+    after a row of blocks. dy is complete after the last row, since every row adds to
+    all of dy. Until then the sum is in dy_sum_ref, all N columns in float32. So steps
+    of different rows share a sum.
 
 Shapes
     name         dtype[dims]       memory space   Ref's shape   block

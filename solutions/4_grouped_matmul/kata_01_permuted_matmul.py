@@ -1,10 +1,10 @@
 """Multiply blocks of rows in the order that a table gives.
 
 Goal
-    Write the BlockSpecs of a matmul that permutes blocks of rows: block i of
-    the result is block order[i] of x, times w. The permutation is an array that
-    is known only when the kernel runs. The grid and the kernel are given. The
-    kernel is the one of tiled_matmul, with one more Ref that it doesn't use.
+    Write the BlockSpecs of a matmul that permutes blocks of rows: block i of the
+    result is block order[i] of x, times w. The permutation is an array that is known
+    only when the kernel runs. The grid and the kernel are given. The kernel is
+    tiled_matmul's, with one more Ref that it doesn't use.
 
 Concept
     In a mixture of experts, tables say which rows are multiplied by which
@@ -25,12 +25,12 @@ Concept
             |   c    |                                           |  b w   |
             +--------+                                           +--------+
 
-    So an index map has to look something up. Index maps run on the scalar unit,
-    which starts the copies for one step while the previous step is still
-    computing. The scalar unit can't read HBM, and it can't read VMEM, where the
-    blocks are. It can read SMEM: 1 MiB on a v5e, addressed word by word.
-    *Scalar prefetch* copies whole arrays into SMEM before the first step. These
-    arrays are the first operands, and grid_spec says how many there are:
+    So an index map has to read the table. Index maps run on the scalar unit, which
+    starts the copies for one step while the previous step is still computing. The
+    scalar unit can't read HBM, and it can't read VMEM, where the blocks are. It can
+    read SMEM: 1 MiB on a v5e, addressed word by word. *Scalar prefetch* copies whole
+    arrays into SMEM before the first step. These arrays are the first operands, and
+    grid_spec says how many there are:
 
         pltpu.PrefetchScalarGridSpec(num_scalar_prefetch=1, grid=..., ...)
 
@@ -39,9 +39,9 @@ Concept
         an index map     (grid indices, then the tables)
         the body         (the tables, then inputs, outputs, scratch)
 
-    Read a table with one scalar index at a time, as in table_ref[3]. Every index
-    map has to accept the table as a parameter, even if it doesn't use it. As
-    always, an index map returns block indices.
+    Read a table with one scalar index at a time, as in table_ref[3]. Every index map
+    must accept the table as a parameter, even if it doesn't use it. As always, an
+    index map returns block indices.
 
 Shapes
     name        dtype[dims]       memory space   Ref's shape   block

@@ -6,12 +6,12 @@ Goal
     plain jax.numpy, run under jax.jit.
 
 Concept
-    A mixture of experts sends each row of x, a token, to one of G experts. Once
-    the rows are sorted by expert, row r has to be multiplied by the weights of
-    its group. The kernel at the end of this track does that tile by tile. It
-    gets what it needs to know about the groups by scalar prefetch, the way
-    permuted_matmul got its order. This kata and the next five make these tables
-    from the only thing that the router provides, the number of rows per group:
+    A mixture of experts sends each row of x, a token, to one of G experts. Once the
+    rows are sorted by expert, row r has to be multiplied by the weights of its group.
+    The kernel at the end of this track does that tile by tile. It receives tables that
+    describe the groups by scalar prefetch, as permuted_matmul received its order. This
+    kata and the next five make these tables from the router's only output, the number
+    of rows per group:
 
         group_sizes   = [3, 6, 0, 7, 4]                         G = 5, M = 20
 
@@ -27,19 +27,19 @@ Concept
     empty group begins where it ends. The CSR format for sparse matrices uses
     the same kind of list and calls it the row pointers.
 
-    The body of the kernel reads two of them in each visit, to store a group's own
-    rows and no others (masked_store, kata 08). Group 1 comes to three tiles:
+    In each visit, the kernel's body reads two of the offsets, so that it stores only
+    the group's own rows (masked_store, kata 08). Group 1 has rows in three tiles:
 
         rows of the tile      0  1  2  3 |  4  5  6  7 |  8  9 10 11
         3 <= row < 9                   x |  x  x  x  x |  x
 
-    Why not use numpy, before the launch? Because the host doesn't know the
-    sizes. The router has computed them on the device, in the same program. To
-    read them, the host would have to wait for the device and copy them, and the
-    device would sit idle until the host replies, in every layer. Under jit, the
-    device continues by itself. In return, every shape must be known when the
-    program is compiled, because shapes are part of the compiled program. G is
-    known: it is the number of experts. The numbers in the list can be anything.
+    Why not use numpy, before the launch? Because the host doesn't know the sizes. The
+    router has computed them on the device, in the same program. To read them, the host
+    would have to wait for the device and copy them, and the device would sit idle
+    until the host replies, in every layer. Under jit, the device doesn't wait. In
+    return, every shape must be known when the program is compiled, because shapes are
+    part of the compiled program. G is known: it is the number of experts. The sizes
+    themselves can be any numbers.
 
     The tables are int32 throughout, because SMEM and the scalar unit work with
     32-bit words. Remember which dtype jax.numpy returns when it combines an

@@ -2,8 +2,8 @@
 
 Goal
     Write m_tile_ids: repeat each tile's number as often as the tile is visited, in
-    T + G - 1 entries. Those after the last visit hold the last tile's number.
-    jnp.repeat would work again. Do it in a way that works for one visit alone.
+    T + G - 1 entries. The entries after the last visit hold the last tile's number.
+    jnp.repeat would work again; use a method that also works for a single visit.
 
 Concept
     group_ids lists the group of each visit, m_tile_ids its tile:
@@ -16,9 +16,9 @@ Concept
         tile of x     copy  -   copy copy  -   copy copy
         of the result  .   out  out   .   out  out  out
 
-    One is made from row sums, the other from column sums. Why do they match? From
-    one mark to the next, a staircase goes right, down, or both, never back. So its
-    marks have the same order by rows as by columns, and both lists are sorted.
+    group_ids is made from row sums, m_tile_ids from column sums. Why do they match?
+    From one mark to the next, the staircase goes right, down, or both, never back. So
+    its marks have the same order by rows as by columns, and both lists are sorted.
 
     The index maps of x and of the result read this table. No visit returns to a
     tile that was left (see revisit_bug), so two groups can write to one tile.
@@ -40,11 +40,11 @@ Concept
         side="left"      counts those with a < v
         side="right"     counts those with a <= v
 
-    Use v = 2 to find out which of them you need. A visit after the last one is
-    beyond all ends. It gets the number T, which isn't a tile.
+    Use v = 2 to find out which one you need. A visit after the last one is beyond all
+    ends. It gets the number T, which isn't a tile.
 
-    A search needs no other entry: an index map could do it with no table at all, in
-    log2(T) loads at each step. Where the table fits into SMEM, one load is better.
+    A search doesn't need the other entries: an index map could search the ends itself,
+    with log2(T) loads at each step. If the table fits into SMEM, one load is better.
 
 Shapes
     name          dtype[dims]   memory space   Ref's shape   block

@@ -27,12 +27,11 @@ Concept
         o_ref is        [-- tile 0 --][tile 1][-- tile 2 --][tile 3][tile 4]
         copied to HBM                ^       ^             ^       ^       ^
 
-    What about the rows of other groups? A buffer isn't cleared when a tile
-    begins. Rows of later groups hold whatever was in memory, which is NaN in
-    the strict interpreter. What should this visit do with them, and does their
-    value matter to anyone? And what should it do with rows that an earlier
-    visit has written? Remember from ragged_tail what you can do with a NaN and
-    what you can't.
+    What about the rows of other groups? A buffer isn't cleared when a tile begins.
+    Rows of later groups hold whatever was in memory, which is NaN in the strict
+    interpreter. What should this visit do with them, and does their value matter to
+    anyone? And what should it do with rows that an earlier visit has written? Remember
+    from ragged_tail which operations keep a NaN and which drop it.
 
     The tables count rows from the top of x; a tile counts its rows from 0. The
     tables are in SMEM: you read them one word at a time, with a scalar int32

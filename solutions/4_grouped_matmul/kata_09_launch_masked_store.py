@@ -1,8 +1,8 @@
 """Write a launch that is driven by scalar-prefetched tables.
 
 Goal
-    The kernel is the one of masked_store. Write its whole launch, with num_visits
-    steps along the visits, an int32 scalar that is computed on the device.
+    The kernel is masked_store's. Write its whole launch. The grid has num_visits steps
+    along the visits, an int32 scalar computed on the device.
 
 Concept
     A launch without tables takes grid, in_specs, out_specs and scratch_shapes
@@ -39,8 +39,8 @@ Concept
     A step that changes nothing isn't free: it computes a whole tile. With 64
     experts of equal size on 256 tiles, 63 of 319 steps would be wasted.
 
-    To choose the order of the axes, think about what is fetched and written: visits
-    of one tile must follow each other, for each block of columns.
+    To choose the order of the axes, think about the blocks that are fetched and
+    written: visits to one tile must follow each other, for each block of columns.
 
 Shapes
     name                            dtype[dims]        memory space   Ref's shape   block

@@ -18,18 +18,16 @@ Concept
         w               w[0]   w[1]   w[1]   w[1]   w[3]   w[3]   w[4]
         writes rows     0-2     3     4-7     8     9-11   12-15  16-19
 
-    This kata combines two things that you have written before, and they live
-    for different lengths of time. acc_ref belongs to a visit: it holds a sum
-    over k, and every visit starts a new sum. o_ref belongs to a tile: visits 3
-    and 4 see the same buffer, each fills in its own rows, and the buffer is
-    copied to HBM after visit 4.
+    This kata combines two buffers that you have used before, with different lifetimes.
+    acc_ref belongs to a visit: it holds a sum over k, and every visit starts a new
+    sum. o_ref belongs to a tile: visits 3 and 4 see the same buffer, each fills in its
+    own rows, and the buffer is copied to HBM after visit 4.
 
-    The matrix unit multiplies whole tiles: in visit 1, three of the four rows
-    are multiplied for nothing. The store decides which rows count, once per
-    visit. You could mask x in each k step instead, and the group's own rows
-    would still be right. But the rows of other groups would then come out as
-    zeros, and you would still have to keep these zeros from overwriting what is
-    already in o_ref.
+    The matrix unit multiplies whole tiles: in visit 1, three of the four rows are
+    multiplied for nothing. The store decides which rows count, once per visit. You
+    could mask x in each k step instead, and the group's own rows would still be right.
+    But the rows of other groups would then be zeros, and you would still have to keep
+    these zeros from overwriting rows that are already in o_ref.
 
     The mask costs almost nothing, because the vector unit, which computes it,
     has little else to do. For eight experts of 2048 x 2048, 8192 rows in

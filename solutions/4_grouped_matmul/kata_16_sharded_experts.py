@@ -1,15 +1,15 @@
 """Multiply only the rows whose experts are on this chip.
 
 Goal
-    A chip holds L of the E experts: w[i] belongs to expert group_offset + i. The
-    rows of x are sorted by expert, as before, and group_sizes is about all E. Rows
-    of experts that are here are multiplied by their weights. All other rows of the
-    result are 0. Write the store in the kernel, and the launch.
+    A chip holds L of the E experts: w[i] belongs to expert group_offset + i. The rows
+    of x are sorted by expert, as before, and group_sizes covers all E experts. Rows of
+    this chip's experts are multiplied by their weights. All other rows of the result
+    are 0. Write the store in the kernel, and the launch.
 
 Concept
-    This is *expert parallelism*. Each chip does its experts' rows, and a sum over
-    the chips (`jax.lax.psum`) makes the whole result, since all others have 0.
-    Take 20 rows of 5 experts, in tiles of 4, where experts 1 and 2 are here:
+    This is *expert parallelism*. Each chip computes its experts' rows, and a sum over
+    the chips (`jax.lax.psum`) gives the whole result, since each row is 0 on all other
+    chips. Take 20 rows of 5 experts, in tiles of 4, with experts 1 and 2 on this chip:
 
         tile           0        1        2        3        4
         expert      0 0 0 1  1 1 1 1  1 1 2 2  2 3 3 3  3 4 4 4
@@ -17,24 +17,24 @@ Concept
                     [------------ visited ------------]  never visited
         visit       (0) 1       2       3 4      5 (6)   (7) (8)
 
-    In brackets are visits of other experts. A chip that made them would read all
-    of x, and would have no weights for them. The tables are sorted by group, so the
-    visits of a chip follow each other: skip those of the experts before, and stop
-    before those of the experts after. The grid has a dynamic size already. Where
-    its visits begin is known only on the device, too.
+    Visits of other experts are in brackets. A chip that ran them would read all of x,
+    and it has no weights for them. The tables are sorted by group, so a chip's visits
+    follow each other: skip the visits of earlier experts, and stop before those of
+    later experts. The grid already has a dynamic size. The number of skipped visits,
+    too, is known only on the device.
 
-    Two kinds of rows must become 0. Those of tile 4 lie in a tile that this chip
-    never visits, so they must be 0 before the kernel runs:
+    Two kinds of rows must become 0. This chip never visits tile 4, so its rows must be
+    0 before the kernel runs:
 
         input_output_aliases={n: 0}      operand n and result 0 are one array
 
-    If operand n holds zeros, what no block touches keeps them. The kernel doesn't
-    read it: a BlockSpec with `memory_space=pl.ANY` leaves it in HBM. n counts all
-    operands of the call, the tables too.
+    If operand n holds zeros, tiles without a visit stay 0. The kernel doesn't read
+    this operand: a BlockSpec with `memory_space=pl.ANY` leaves it in HBM. n counts all
+    operands of the call, including the tables.
 
-    The others lie in tiles at the ends of the chip's range, 0 and 3. These are
-    visited, and a whole block goes to HBM. When the first visit to a tile begins,
-    o_ref is undefined, whatever the array in HBM holds.
+    The other rows are in tiles 0 and 3, at the ends of the chip's range. These tiles
+    are visited, and whole blocks are copied to HBM. When the first visit to a tile
+    begins, o_ref is undefined, whatever the array in HBM contains.
 
 Shapes
     name                            dtype[dims]        memory space   Ref's shape   block
@@ -125,7 +125,7 @@ def sharded_experts(
     tk: int = 1024,
     tn: int = 1024,
 ) -> Float[Array, "M N"]:
-    """Launch: the visits of the experts that are here, onto an array of zeros."""
+    """Launch: the visits of this chip's experts, onto an array of zeros."""
     (M, K), (L, _, N) = x.shape, w.shape
     group_offsets, group_ids, m_tile_ids, all_visits = group_metadata(group_sizes, M=M, tm=tm)
     # BEGIN SOLUTION
@@ -169,7 +169,7 @@ def sharded_experts(
 
 
 def sharded_experts_inputs(key, *, M, K, N, E, L, pattern, dtype):
-    """The first, the middle or the last experts are here; their rows begin and end inside tiles."""
+    """The chip has the first, middle or last experts; their rows begin and end inside tiles."""
     x_key, w_key, cut_key = jax.random.split(key, 3)
     x = jax.random.normal(x_key, (M, K))
     w = jax.random.normal(w_key, (L, K, N))
@@ -179,7 +179,7 @@ def sharded_experts_inputs(key, *, M, K, N, E, L, pattern, dtype):
     before = [first * (i + 1) // group_offset for i in range(group_offset)]
     after = [end + (M - end) * i // (E - L - group_offset) for i in range(E - L - group_offset)]
     cuts = sorted([*before, *cuts, *after])
-    if pattern == 1:  # the first expert that is here has no rows
+    if pattern == 1:  # the chip's first expert has no rows
         cuts[group_offset] = first
     group_sizes = jnp.diff(jnp.array([0, *cuts, M], jnp.int32))
     offset = jnp.array([group_offset], jnp.int32)

@@ -1,11 +1,11 @@
 """Find out why a loss stops following the data, and repair the kernel that averages it.
 
 Goal
-    The kernel below computes the mean loss of each sequence: the weighted mean of
-    its tokens' losses, where prompts weigh 0. A colleague tested it with four
+    The kernel below computes the mean loss of each sequence: the weighted mean of its
+    tokens' losses, where prompt tokens have weight 0. A colleague tested it with four
     blocks of tokens and a tolerance of 1e-2, and it passed. In training, with 64
-    blocks, the loss hardly changes when the last tokens of a sequence do.
-    Repair it. It reads bfloat16, and returns float32.
+    blocks, the loss hardly changes when the last tokens of a sequence do. Repair it. It
+    reads bfloat16, and returns float32.
 
 Concept
     A bfloat16 number has 8 significant bits, one of which is not stored. So in
@@ -22,24 +22,24 @@ Concept
                                        '---+---'
                           256 + 1 = 257: half way, and ties go to the even one, 256
 
-    An addition is rounded to the nearest of these numbers. Count in bfloat16,
-    and you stay at 256. Other sums stop as well, once the total is 256 to 512 times
-    as large as what a step adds. Before that, each addition loses up to 1/512.
+    An addition is rounded to the nearest of these numbers. A count in bfloat16 stops at
+    256. Other sums stop as well, once the total is 256 to 512 times as large as the
+    next term. Before that, each addition loses up to 1/512.
 
     float32 has 24 bits: it counts up to 16,777,216. So inputs and results may be
-    bfloat16, each is rounded once, but sums stay in float32, where thousands of
-    errors would meet. A product of two bfloat16 numbers has at most 16 bits, and
-    float32 holds it exactly. The sums are in VMEM: none of this costs traffic.
+    bfloat16: each is rounded once. Keep sums in float32: in bfloat16, they collect
+    thousands of errors. A product of two bfloat16 numbers has at most 16 bits, so
+    float32 holds it exactly. The sums are in VMEM, so this costs no traffic.
 
-    A dtype is decided in more than one place. For every value between the inputs
-    and the result, ask: in which dtype is it made, and in which is it stored?
+    Several places decide a value's dtype. For every value between the inputs and the
+    result, ask: in which dtype is it computed, and in which is it stored?
 
         what is read            x_ref[...]         the array's dtype
         an operation            x * y, jnp.sum(x)  that of its operands, if they agree
         a store into a Ref      rounds to the Ref's dtype, at each step
 
-    A tolerance of 1e-2 lets several roundings to bfloat16 pass. Here the results
-    are float32, and are compared as such: to about 1e-5.
+    A tolerance of 1e-2 lets several roundings to bfloat16 pass. Here the results are
+    float32, and the tolerance is about 1e-5.
 
 Shapes
     name        dtype[dims]      memory space   Ref's shape   block
@@ -117,7 +117,7 @@ def bf16_accumulate(
 
 
 def bf16_accumulate_inputs(key, *, T, B, dtype):
-    """Losses, of which a few are large; weights from 1/2 to 1, or 0 for a sequence's prompt."""
+    """Losses, a few of them large; weights from 1/2 to 1, or 0 for a sequence's prompt."""
     x_key, w_key, prompt_key = jax.random.split(key, 3)
     x = jnp.exp(3 * jax.random.normal(x_key, (T, B)))
     prompt = jax.random.randint(prompt_key, (1, B), 0, T // 2)

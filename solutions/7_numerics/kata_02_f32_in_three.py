@@ -1,14 +1,14 @@
 """Multiply float32 matrices on a unit that multiplies bfloat16.
 
 Goal
-    Write the kernel of a tiled matmul of float32 arrays. Split each operand into
-    two bfloat16 numbers, hi and lo, and add the three products hi·hi, hi·lo and
-    lo·hi. Leave the fourth, lo·lo, out, as XLA does for Precision.HIGH.
+    Write the kernel of a tiled matmul of float32 arrays. Split each operand into two
+    bfloat16 numbers, hi and lo, and add the three products hi·hi, hi·lo and lo·hi.
+    Leave out the fourth, lo·lo, as XLA does for Precision.HIGH.
 
 Concept
-    The matrix unit takes bfloat16 operands, of 8 significant bits, and sums in
-    float32. A float32 number has 24 bits. It is a sum of bfloat16 numbers: the
-    nearest one, then the nearest one to what is left, and so on:
+    The matrix unit takes bfloat16 operands, of 8 significant bits, and sums in float32.
+    A float32 number has 24 bits. It is a sum of bfloat16 numbers: the nearest one, then
+    the nearest one to the remainder, and so on:
 
         x    1.0110101 01110010 11010011        24 bits
         hi   1.0110101                          x rounded to bfloat16
@@ -20,23 +20,23 @@ Concept
         x·y  =  hi·hi  +  hi·lo  +  lo·hi  +  lo·lo
                    1     2^-8     2^-8     2^-16      their size, at most
 
-    What rounding lo leaves out, at most 2^-17 of x, is about as large as lo·lo.
-    So you would pay for a fourth pass and get no more right bits. This is what
-    `precision` means for float32 on a TPU, and what it costs. A matmul of 4096 x
-    4096 x 4096 with the blocks of this kata, predicted for a v5e:
+    The rounding error of lo, at most 2^-17 of x, is about as large as lo·lo. So a
+    fourth pass would cost time and give no more correct bits. For float32 on a TPU,
+    `precision` selects the number of products. A matmul of 4096 x 4096 x 4096 with the
+    blocks of this kata, predicted for a v5e:
 
         Precision   products                  passes   error / |x|·|y|  time
         DEFAULT     hi·hi                     1        2^-8             1.40 ms
         HIGH        and hi·lo, lo·hi          3        2^-16            2.24 ms
         HIGHEST     of three parts each       6        about float32's  4.32 ms
 
-    Pallas refuses HIGH ("Unsupported dot precision"), so you write it. And the
-    interpreter on your CPU multiplies float32 as it is, whatever `precision` says.
-    Operands that are bfloat16, or float32 that holds bfloat16 values, are
-    multiplied alike on both.
+    Pallas rejects HIGH ("Unsupported dot precision"), so you write it yourself. The
+    interpreter on your CPU multiplies in full float32, whatever `precision` says.
+    Operands that are bfloat16, or float32 with bfloat16 values, give the same products
+    on both.
 
-    In the hidden cases, nearly all of hi·hi cancels along K. Then the small
-    products decide, and each that is missing, or too many, can be seen.
+    In the hidden cases, nearly all of hi·hi cancels along K. Then the small products
+    decide the result, so a missing or extra product is visible.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block
@@ -129,7 +129,7 @@ def nearest(x):
 
 
 def f32_in_three_inputs(key, *, M, N, K, dtype):
-    """Numbers that are hi + lo, in pairs along K: 1/8 of the products of hi parts remains."""
+    """Numbers hi + lo, in pairs along K that leave 1/8 of the products of hi parts."""
     keys = jax.random.split(key, 4)
     x_hi = jax.lax.reduce_precision(jax.random.normal(keys[0], (M, K // 2)), 8, 3).astype(dtype)
     y_hi = nearest(jax.random.normal(keys[1], (K // 2, N)).astype(dtype))

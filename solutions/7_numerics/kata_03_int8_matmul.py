@@ -1,43 +1,42 @@
-"""Multiply int8 matrices exactly, and turn the sums into numbers at the end.
+"""Multiply int8 matrices exactly, and scale the sums to float32 at the end.
 
 Goal
-    Write the kernel of a linear layer whose activations and weights were
-    quantised to int8. Sum in int32, then subtract what the zero points have added
-    and multiply by the scales of the row and of the column, once.
+    Write the kernel of a linear layer whose activations and weights were quantised to
+    int8. Sum in int32. Then, once, subtract the zero points' part and multiply by the
+    scales of the row and of the column.
 
 Concept
-    A quantised array is integers, and a rule that says which numbers they mean:
+    A quantised array has integers, and a rule that maps them to real numbers:
 
         activation = (x - zero) * x_scale      one zero and one scale for each row
         weight     =  w * w_scale              one scale for each column
 
-    zero is the integer that stands for 0.0. Activations need one because they are
-    seldom as far below 0 as above it; weights can do without. The product is
+    zero is the integer that represents 0.0. Activations need one because their range is
+    seldom symmetric around 0; weights don't. The product is
 
         sum over k of  (x - zero) * x_scale * w * w_scale
 
         = x_scale * w_scale * ( sum of x * w   -   zero * sum of w )
                                 └─ matrix unit ┘          └ w_sum, known ahead
 
-    Neither scale depends on k, so both come out of the sum. zero doesn't depend on
-    k either, but x - zero would need a ninth bit, and int8 minus int8 wraps around.
-    So it comes out as well, and what is left of it is the sum of each column of w.
-    Weights are constants, and somebody has stored these sums with them.
+    Neither scale depends on k, so both move out of the sum. zero doesn't depend on k
+    either, but x - zero would need a ninth bit, and int8 minus int8 wraps around. So
+    zero moves out as well, which leaves the sum of each column of w. Weights are
+    constants, so these sums are stored with them.
 
-    What remains under the sum is int8 times int8, exact in int32. x - zero has
-    nine bits, so each k adds at most 2^15 to the result, and 2^16 of them fit. A
-    matrix unit multiplies int8 twice as fast as bfloat16, and each operand has
-    half the bytes. Here is what that means for 4096 x 8192 times 8192 x 4096 with
-    the blocks of production size, on a v5e:
+    The remaining sum is of int8 times int8, exact in int32. x - zero has nine bits, so
+    each k adds at most 2^15 to the result, and 2^16 terms fit. A matrix unit multiplies
+    int8 twice as fast as bfloat16, and each operand has half the bytes. For 4096 x 8192
+    times 8192 x 4096 with the blocks of production size, on a v5e:
 
         operands                    HBM          predicted
         int8                        452 MiB      0.85 ms
         int8, cast to bfloat16      452 MiB      1.51 ms
         bfloat16                    836 MiB      1.51 ms
 
-    int8 numbers and their products are exact in bfloat16 and float32 too. So a
-    cast is not wrong, but it gives away what int8 is for. Scaling in each step
-    would need float32 sums, and vector work in all steps, not in the last only.
+    int8 numbers are exact in bfloat16, and their products in float32. So a cast isn't
+    wrong, but it loses the speed of int8. Scaling in each step would need float32 sums,
+    and vector work in all steps, not only in the last.
 
 Shapes
     name          dtype[dims]     memory space   Ref's shape   block

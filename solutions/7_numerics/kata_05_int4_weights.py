@@ -6,21 +6,21 @@ Goal
     group's scale to its sum. Accumulate in float32.
 
 Concept
-    Generating one token after another, a model reads all of its weights for a few
-    rows of x. The time is that of the weights' bytes, and int4 has a quarter of
-    bfloat16's. For 32 rows, K = N = 8192, on a v5e:
+    For each token that it generates, a model reads all of its weights for a few rows of
+    x. The weights' bytes determine the time, and int4 has a quarter of bfloat16's. For
+    32 rows, K = N = 8192, on a v5e:
 
         weights     bytes      at 819 GB/s
         bfloat16    128 MiB    164 µs
         int8         64 MiB     82 µs
         int4         32 MiB     41 µs; this kernel, with its casts: 72 µs
 
-    jnp.int4 is a dtype like others. Its numbers go from -8 to 7, two to a byte in
-    HBM and in VMEM. No matrix unit of these chips takes int4 and bfloat16
-    together, so a block is cast to bfloat16, which is exact, after it has arrived.
+    jnp.int4 is a dtype like any other. Its numbers range from -8 to 7, two to a byte in
+    HBM and in VMEM. The matrix units of these chips can't multiply int4 by bfloat16, so
+    the kernel casts a block to bfloat16, which is exact, once it is in VMEM.
 
-    With 16 values, one scale for a whole column is too coarse. So each G rows of
-    a column have one, 128 for example, and the scale now depends on k:
+    With 16 values, one scale for a whole column is too coarse. So every G rows of a
+    column share one, 128 for example, and the scale now depends on k:
 
             w [K, N]              scale [K / G, 1, N]
 
@@ -31,11 +31,11 @@ Concept
         ├─────────────┤                             +
         │  group 2    │           s2              ...
 
-    It can't come out of the whole sum any more, only out of the sum over a group.
-    Or it could go to the weights, before the product. But there it would have to be
-    rounded: a bfloat16 times w needs up to 12 bits, a float32 scale many more, and
-    an operand of the matrix unit has 8. That is one rounding for each weight. It
-    costs more work too: K * N multiplications, and not M * N for each group.
+    You can't move the scale out of the whole sum any more, only out of the sum over a
+    group. You could scale the weights before the product, but then they would have to
+    be rounded: a bfloat16 times w needs up to 12 bits, a float32 scale many more, and
+    an operand of the matrix unit has 8. That rounds each weight once. It also takes
+    more work: K * N multiplications, instead of M * N for each group.
 
 Shapes
     name        dtype[dims]        memory space   Ref's shape       block

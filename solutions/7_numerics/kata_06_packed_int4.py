@@ -1,16 +1,16 @@
 """Unpack int4 weights by hand: two to a byte, each with a sign.
 
 Goal
-    Write the kernel of int4_weights for weights that come as bytes. Each byte holds
-    a weight of one group in its low four bits, and one of the next group in its
+    Write the kernel of int4_weights for weights that are stored as bytes. Each byte
+    holds a weight of one group in its low four bits, and one of the next group in its
     high four bits. Unpack a block in VMEM, and scale each group's sum.
 
 Concept
-    Files of quantised models have no int4. They have bytes or words, and a layout
-    that each format chooses for itself. To unpack in HBM first would write and read
-    what packing has saved. In a kernel it costs no traffic, only shifts.
+    Files of quantised models don't contain int4. They contain bytes or words, in a
+    layout that depends on the format. Unpacking in HBM first would write and read the
+    bytes that packing has saved. In a kernel, it costs no traffic, only shifts.
 
-    Here, two groups of G rows lie in the same G rows of bytes:
+    Here, two groups of G rows share the same G rows of bytes:
 
         packed [K / 2, N]                        w [K, N]
 
@@ -19,26 +19,26 @@ Concept
                             0110 │ 1011
                              +6  │  -5
 
-    So each half of the bits is a whole group, with x's columns and a scale of its
-    own. Were neighbours in one byte, rows 2r and 2r + 1, you would have to
-    interleave rows or split x's columns, and lanes and sublanes do that badly.
+    So each half of the bits is a whole group, with its own scale and columns of x. If
+    each byte held rows 2r and 2r + 1, you would have to interleave rows or split x's
+    columns, which is slow across lanes and sublanes.
 
-    Four bits count from -8 to 7 in two's complement: 1011 is 11 - 16 = -5. The sign
-    is bit 3, and in a wider integer it has to be copied to all higher bits. A
-    shift to the right does that in a signed integer: it moves the top bit in from
-    the left, and the others down. So first bring bit 3 to the top:
+    Four bits hold -8 to 7 in two's complement: 1011 is 11 - 16 = -5. The sign is bit 3.
+    In a wider integer, it has to be copied to all higher bits. A right shift of a
+    signed integer does that: it moves all bits down and fills in copies of the top bit.
+    So first move bit 3 to the top:
 
         byte, as int32          00000000 00000000 00000000 01101011
         shifted left by 28      10110000 00000000 00000000 00000000
         and right by 28         11111111 11111111 11111111 11111011      low = -5
 
-    For the high four bits the byte's own sign is already that of the number, so
-    one shift to the right, by 4, is enough. The vector unit shifts 32-bit integers,
-    so cast the bytes to int32 first. From there, the way to bfloat16 is exact.
+    For the high four bits, the byte's sign is already the number's sign, so one shift
+    to the right, by 4, is enough. The vector unit shifts 32-bit integers, so cast the
+    bytes to int32 first. The later cast to bfloat16 is exact.
 
-    For 32 rows and K = N = 8192, predicted for a v5e: 70 µs, and 72 µs for
-    int4_weights. The bytes are the same, 39 MiB: 32 of weights, the rest is scales,
-    and x, which is read once for each block of columns.
+    For 32 rows and K = N = 8192, the prediction for a v5e is 70 µs, and 72 µs for
+    int4_weights. Both move 39 MiB: 32 of weights, and the rest scales and x, which is
+    read once for each block of columns.
 
 Shapes
     name         dtype[dims]        memory space   Ref's shape       block
@@ -47,8 +47,8 @@ Shapes
     scale_ref    float32[S, 1, N]   VMEM           (bk / G, 1, bn)   (k, 0, j)
     o_ref        float32[M, N]      VMEM           (M, bn)           (0, j)
 
-    The grid is (N / bn, K / bk). P is K / 2. S counts the groups of all of K, so G
-    is K / S; scale_ref holds the bk / G groups of its block. 2 * G divides bk.
+    The grid is (N / bn, K / bk). P is K / 2. S is the number of groups along K, so G is
+    K / S; scale_ref holds the bk / G groups of its block. 2 * G divides bk.
 
 Try
     pytest -k packed_int4           stuck?  kata hint packed_int4

@@ -1,28 +1,28 @@
 """Quantise x to fp8 while it is in VMEM, and multiply it by weights in fp8.
 
 Goal
-    Write the body of a kernel for x @ w with both sides in fp8. w is fp8 already.
-    x comes in float32 or bfloat16: divide it by its scale, clip it, and round it
-    to fp8, once for each row of blocks. Give both scales back to the result.
+    Write the body of a kernel for x @ w with both sides in fp8. w is fp8 already. x is
+    float32 or bfloat16: divide it by its scale, clip it, and round it to fp8, once for
+    each row of blocks. Multiply the result by both scales.
 
 Concept
-    A byte holds a floating number in one of two ways:
+    A byte holds a floating-point number in one of two formats:
 
                       sign  exponent  mantissa   largest   below it   least
         float8_e4m3fn   s   e e e e    m m m       448        416     2**-9
         float8_e5m2     s   e e e e e    m m     57344      49152     2**-16
         bfloat16        s   8 bits     7 bits    3.4e38
 
-    e4m3 has the finer grid, e5m2 the wider range. A scale moves x to where the
-    grid is; then e4m3 is enough for weights and activations. It has no infinity.
-    Round 465 to e4m3, and you get NaN, which takes its whole row of the result
-    along. The scale was chosen in earlier training steps, for the largest |x|
-    then (*delayed scaling*), so some of this x may well lie beyond 448 * scale.
+    e4m3 has the finer grid, e5m2 the wider range. If a scale moves x into its range,
+    e4m3 is enough for weights and activations. It has no infinity: rounding 465 to e4m3
+    gives NaN, which spoils a whole row of the result. The scale comes from the largest
+    |x| of earlier training steps (*delayed scaling*), so some numbers of this x may be
+    beyond 448 * scale.
 
-    A division by a power of two is exact. x's scale is one, so x is rounded only
-    once, to the grid of e4m3, and grading compares with that grid exactly: round
-    to bfloat16 on the way, and every 32nd float32 lands one step off. w's scale
-    is any number. It meets nothing but float32 sums.
+    Dividing by a power of two, such as x's scale, is exact. So x is rounded only once,
+    to the grid of e4m3, and the grader compares with that grid exactly: if you round to
+    bfloat16 first, every 32nd float32 is off by one step. w's scale can be any number.
+    It multiplies only float32 sums.
 
     Each row of blocks of x serves N / bn steps. Quantise in the first of these:
 
@@ -30,9 +30,9 @@ Concept
                                                         |        stays in VMEM
         step (i, j)                           x8_ref -- @ -- w_ref --> o_ref
 
-    Is fp8 faster? v5e and v6e have no fp8 in their matrix units: their compiler
-    casts to bfloat16, so fp8 saves bytes and no passes. tpu7x multiplies fp8 as
-    it is. Predicted for 4096 x 2048 by 2048 x 8192, in blocks of 256 x 512:
+    Is fp8 faster? The matrix units of v5e and v6e don't support fp8: their compiler
+    casts to bfloat16, so fp8 saves bytes but no passes. tpu7x multiplies fp8 directly.
+    Predicted for 4096 x 2048 by 2048 x 8192, in blocks of 256 x 512:
 
         x and w        moved      v5e      v6e      tpu7x    its matrix unit's part
         bfloat16       592 MiB    813 µs   380 µs   221 µs   130 µs
@@ -96,7 +96,7 @@ def fp8_matmul(
     bm: int = 256,
     bn: int = 512,
 ) -> Float[Array, "M N"]:
-    """Launch: rows of x stay in VMEM, in fp8, while all of w passes by."""
+    """Launch: rows of x stay in VMEM, in fp8, while the grid goes through all of w."""
     M, K = x.shape
     _, N = w.shape
     return pl.pallas_call(
@@ -118,7 +118,7 @@ def fp8_matmul(
 
 
 def fp8_matmul_inputs(key, *, M, N, K, dtype):
-    """Draw an x of which about one number in 2000 lies beyond 448 times its scale."""
+    """Draw x so that about one number in 2000 is beyond 448 times its scale."""
     x_key, w_key, scale_key = jax.random.split(key, 3)
     x_scale = 2.0 ** -jax.random.randint(scale_key, (), 5, 8)
     w_scale = 0.0007 * jax.random.uniform(scale_key, (), minval=1.0, maxval=1.9)

@@ -1,14 +1,14 @@
 """Multiply fp8 matrices whose scales change along the dimension that is summed over.
 
 Goal
-    Write the body of a kernel for x @ w with both in fp8. x has a scale for each
-    row and each 128 numbers along K; w has one for each 128 x 128 block. Apply each
-    scale where it may be applied. The sums are kept in o_ref.
+    Write the body of a kernel for x @ w with both in fp8. x has a scale for each row
+    and each 128 numbers along K; w has one for each 128 x 128 block. Apply each scale
+    where it is constant. The sums are kept in o_ref.
 
 Concept
-    One scale for a whole matrix has to suit its largest number. A few outliers,
-    and the rest falls below the grid of e4m3. So DeepSeek-V3 scales in pieces of
-    its own for x and for w, each with the largest number of its own piece:
+    A single scale for a whole matrix has to fit its largest number. With a few
+    outliers, the other numbers fall below the grid of e4m3. So DeepSeek-V3 divides x
+    and w into pieces, and scales each by its own largest number:
 
             x [M, K]                      w [K, N]
               128     128                   128       128
@@ -21,27 +21,27 @@ Concept
         y[m, n] = sum over k of   x[m, k] * s[m, k // 128]
                                 * w[k, n] * t[k // 128, n // 128]
 
-    A factor may leave a sum in which it is constant. Of fused_matmul's sums over
-    all of K you could scale the result. Here both factors change every 128 terms:
-    what you may scale is the sum of 128 products, in float32, before you add it
-    to the others. The operands themselves may only be scaled exactly: these
-    scales are any numbers, so x * s in bfloat16 is one rounding too many.
+    You may move a factor out of a sum in which it is constant. In fused_matmul, you
+    could scale the sum over all of K. Here both factors change every 128 terms: scale
+    the sum of 128 products, in float32, before you add it to the others. You may scale
+    the operands only if that is exact. These scales can be any numbers, so x * s in
+    bfloat16 is one rounding too many.
 
-    A product of 128 terms is what a v5e's matrix unit, 128 x 128, adds up at once,
-    so it loses nothing. In one of 256 x 256, half of the rows have nothing to do.
-    Predicted for 4096 x 7168 by 7168 x 4096 (XLA, in float32: 7.4 ms on a v5e):
+    A v5e's matrix unit, 128 x 128, adds up 128 terms at once, so it loses no time. In a
+    matrix unit of 256 x 256, half of the rows are idle. Predicted for 4096 x 7168 by
+    7168 x 4096 (XLA, in float32: 7.4 ms on a v5e):
 
                                         v5e       v6e      tpu7x
         scaled every 128 terms          1.48 ms   870 µs   643 µs
         without scales                  1.45 ms   653 µs   434 µs
         both cast to float32, scaled    1.91 ms   1.17 ms  621 µs
 
-    s meets rows of the sums, so it has to be a column. Stored as [M, K / 128], a
-    block of it would fill 8 lanes of 128. It lies as [K / 128, M]: transpose its
-    block, once a step. t comes as scalars, and all of them, as w_scales is not
-    blocked. Make them a row of bn numbers, with jnp.full and jnp.concatenate for
-    example: spreading a row down the sublanes is cheap; spreading a column across
-    lanes costs the XLU.
+    s scales rows of the sums, so it has to be a column. Stored as [M, K / 128], a block
+    of s would fill 8 lanes of 128. So it is stored as [K / 128, M]: transpose its block
+    once a step. t consists of scalars; every step sees all of them, since w_scales
+    isn't blocked. Make a row of bn numbers from them, with jnp.full and jnp.concatenate
+    for example: spreading a row down the sublanes is cheap; spreading a column across
+    lanes uses the XLU.
 
 Shapes
     name           dtype[dims]           memory space   Ref's shape     block
@@ -142,7 +142,7 @@ def block_scaled_matmul(
 
 
 def block_scaled_matmul_inputs(key, *, M, N, K, dtype):
-    """Numbers that fill e4m3's range, and scales of which the largest is 16 times the least."""
+    """Numbers that fill e4m3's range, and scales; the largest is 16 times the smallest."""
     keys = jax.random.split(key, 4)
 
     def quantised(key, shape):
