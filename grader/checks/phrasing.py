@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pallascope.model import SourceLine
 
-WIDTH = 88
+WIDTH = 79  # columns: a line fits into a terminal of 80
 PIECE = 4000  # characters that are wrapped at once
 
 

@@ -26,7 +26,7 @@ from grader.report.standings import SessionStandings, Standing, standings
 from grader.verdict import Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error
-from pallascope.tools.terminal import render_text
+from pallascope.tools.terminal import encodable, render_text
 
 ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller
 
@@ -112,11 +112,14 @@ class Reporter:
         first = [report for kata, report in blocks if to_fix and kata == to_fix.kata.id]
         others = [report for kata, report in blocks if not (to_fix and kata == to_fix.kata.id)]
         try:
-            _print_failures(terminalreporter, others if ours else [])
+            if ours and others:
+                stats["failed"] = others
+                terminalreporter.summary_failures()
             stats["failed"] = [report for report in failed if id(report) not in ours]
             yield
             self._print_map(terminalreporter, exitstatus, to_fix)
-            _print_failures(terminalreporter, first if ours else [])
+            for report in first if ours else []:
+                self._print_block(terminalreporter, report)
             if to_fix and self._config.get_verbosity() > -2:
                 self._write(terminalreporter, maps.fix_line(to_fix.kata))
         finally:
@@ -160,6 +163,23 @@ class Reporter:
             )
         title = f"{kata.name}: {len(cases)} of {count} hidden cases"
         return joint_report(example.report, title, text)
+
+    def _print_block(
+        self, terminalreporter: pytest.TerminalReporter, report: pytest.TestReport
+    ) -> None:
+        """Print a report like pytest, but without a heading for all failures."""
+        title, text = report.location[2], str(report.longrepr)
+        encoding = maps.encoding_of(terminalreporter)
+        if self._config.option.tbstyle == "line":
+            terminalreporter.write_line(encodable(text.partition("\n")[0], encoding))
+            return
+        terminalreporter.write_sep("_", title, red=True, bold=True)
+        terminalreporter.write_line(encodable(text, encoding))
+        shown = self._config.option.showcapture
+        for name, content in report.sections:
+            if shown == "all" or shown in name or name.endswith("full error"):
+                terminalreporter.section(name, sep="-")
+                terminalreporter.write_line(encodable(content.rstrip("\n"), encoding))
 
     def _write(self, terminalreporter: pytest.TerminalReporter, text: RenderableType) -> None:
         terminalreporter.ensure_newline()
@@ -229,15 +249,6 @@ class Reporter:
             )
             self._file_errors += [why] if why else []
         return written
-
-
-def _print_failures(
-    terminalreporter: pytest.TerminalReporter, reports: list[pytest.TestReport]
-) -> None:
-    """Print these reports as pytest prints failures, in the style of --tb."""
-    if reports:
-        terminalreporter.stats["failed"] = reports
-        terminalreporter.summary_failures()
 
 
 def has_header(config: pytest.Config) -> bool:

@@ -11,8 +11,9 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.verdict import Check, Grade
+from pallascope.tools.terminal import encodable
 
-_NUMBER = re.compile(r"\d[\d.,]*")
+_WORD = re.compile(r"[^\W\d]+")
 
 
 def explanation(kata: Kata, grade: Grade, node: str, seed: int, *, opens: bool = True) -> str:
@@ -46,10 +47,15 @@ def broken_kata_message(error: object) -> str:
 
 
 def reason(grade: Grade) -> tuple[str, ...]:
-    """The same for all cases that fail for one reason: kata, check, and phrase without numbers."""
+    """The same for all cases that fail for one reason: kata, check, and the phrase's words.
+
+    "block (0, 1) is wrong" and "blocks (0, 1) and (2, 1) are wrong" count as the same reason.
+    """
     if grade.finding is None:
         return (grade.kata,)
-    return grade.kata, grade.finding.check.value, _NUMBER.sub("#", grade.finding.phrase)
+    words = _WORD.findall(grade.finding.phrase)
+    singular = [word.rstrip("s") for word in words if word not in ("and", "is", "are", "more")]
+    return grade.kata, grade.finding.check.value, *singular
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,9 @@ class FailureText:
         return Headline(self.text.partition("\n")[0])
 
     def toterminal(self, tw: Any) -> None:
-        tw.line(self.text)
+        # pytest would escape the line ends, too, of a text that the terminal can't encode.
+        encoding = getattr(getattr(tw, "_file", None), "encoding", None) or "ascii"
+        tw.line(encodable(self.text, encoding))
 
     def __str__(self) -> str:
         return self.text

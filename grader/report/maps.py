@@ -217,7 +217,7 @@ def session_map(
     total is shown; above 0 (-v), also cases and seconds. `explained` is the failed kata whose
     explanation and next step the caller prints below: its line counts the failed cases instead.
     Except with -v, katas that are todo have a line only if they come first in the next kata's
-    track.
+    track. A run of one kata, or of katas that are all todo, has a total only with -qq.
     """
     parts: list[RenderableType] = []
     verbose = verbosity > 0
@@ -228,7 +228,8 @@ def session_map(
                 parts += [_title(track), _lines(track, verbose, explained)]
         if collapsed:
             parts.append(_collapsed(collapsed))
-    if verbosity < -1 or any(s.state is not State.TODO for s in standings.all):
+    every = standings.all
+    if verbosity < -1 or (len(every) > 1 and any(s.state is not State.TODO for s in every)):
         parts.append(_total(standings))
     if verbosity > -2:
         parts += [*_notes(standings, seed), *extra]

@@ -31,6 +31,11 @@ def render_text(
     with console.capture() as capture:
         console.print(renderable, crop=False)
     text = "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    return encodable(text, encoding)
+
+
+def encodable(text: str, encoding: str) -> str:
+    """A text that this encoding can write, with ASCII substitutes for the signs of our messages."""
     if encoding.lower().startswith("utf"):
         return text.encode(encoding, "backslashreplace").decode(encoding)
     return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)

@@ -1,6 +1,6 @@
 """Right kernels in other styles are accepted: each earns the stars that its file says.
 
-Each is graded on one hidden case, and those that cost more than par on that of production size, too.
+Each is graded on one hidden case, and one that costs more than par also on the production case.
 With `--every-case`, as in `.ci/full`, they are graded on all hidden cases.
 """
 

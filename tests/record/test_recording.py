@@ -226,7 +226,7 @@ def test_a_ledger_that_cannot_be_written_costs_no_grade(repository: Repository) 
     (repository.root / LEDGER).mkdir()
     done = repository.pytest("--kata-seed", "3")
     assert done.code == 0
-    assert "1 of 1 solved" in done.out
+    assert "1/1 solved" in done.out
     assert "not recorded  right ★★" in done.out
     assert "katas/ledger.txt is not writable (Is a directory)" in " ".join(done.out.split())
     assert not os.listdir(repository.root / LEDGER)

@@ -176,7 +176,7 @@ def test_a_summary_that_cannot_be_written_costs_no_result(repository: Repository
     done = repository.pytest("--kata-summary", str(repository.root), "--kata-require", "stub")
     assert done.code == 1
     assert "katas: no summary was written: " in done.out
-    assert "0 of 1 solved, 1 failed, 0 todo" in done.out
+    assert "0/1 solved" in done.out
 
 
 @pytest.fixture

@@ -252,7 +252,7 @@ def test_what_comes_next_is_a_todo_where_nothing_failed() -> None:
 
 def test_nothing_comes_next_where_all_is_solved() -> None:
     text = shown(given=[Grade(SOLVED.id, 0, State.PASSED, MAX_STARS)])
-    assert text.splitlines()[-1] == f"1 of 1 solved, 0 failed, 0 todo   {MAX_STARS} of 3 stars"
+    assert text.splitlines()[-1] == "  ✔ 01 ★★★ double"
 
 
 def test_cases_fail_for_one_reason_if_only_numbers_differ() -> None:
@@ -262,6 +262,8 @@ def test_cases_fail_for_one_reason_if_only_numbers_differ() -> None:
     first = of(Check.VALUES, "block (0, 1) is off by 1.5")
     assert first == of(Check.VALUES, "block (12, 0) is off by 1,024")
     assert first != of(Check.VALUES, "block (0, 1) is transposed")
+    several = of(Check.VALUES, "blocks (0, 0), (1, 0) and (2, 0) never written")
+    assert several == of(Check.VALUES, "block (0, 0) never written")
     assert first != of(Check.RUNS, "block (0, 1) is off by 1.5")
     assert first != of(Check.VALUES, "block (0, 1) is off by 1.5", SOLVED)
 

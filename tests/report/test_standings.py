@@ -136,7 +136,9 @@ def test_cases_that_did_not_run_are_told(repository: Repository) -> None:
 
 
 def test_a_region_that_is_left_is_named(repository: Repository) -> None:
-    kata = repository.add("two", key=Repository.KEY.replace('["double it"]', '["rows", "x2"]'))
+    kata = repository.add("two")
+    kata.key_path.write_text(kata.key_path.read_text().replace('"double it"', '"x2", "rows"'))
+    kata = Kata(kata.root, kata.track, kata.stem)
     rows = "    rows = pl.BlockSpec((bm, x.shape[1]), lambda i: (i, 0))\n"
     fenced = f"    # BEGIN SOLUTION\n{rows}    # END SOLUTION\n"
     text = kata.solution.read_text().replace(rows, fenced)
@@ -150,9 +152,8 @@ def test_a_region_that_is_left_is_named(repository: Repository) -> None:
     assert phrase() == "todo"
     lines = kata.path.read_text().splitlines()
     assert kata.location() == ("katas/1_first/kata_01_two.py", 14)
-    kernel = kata.stub_text().replace('raise NotImplementedError("rows")', "pass", 1)
-    kata.path.write_text(kernel)
-    left = 1 + next(n for n, line in enumerate(lines) if '"x2"' in line)
+    kata.path.write_text(kata.stub_text().replace('raise NotImplementedError("x2")', "pass"))
+    left = 1 + next(n for n, line in enumerate(lines) if '"rows"' in line)
     assert phrase() == f"1 of 2 regions done; left: line {left}"
     assert kata.location() == ("katas/1_first/kata_01_two.py", left)
     kata.path.write_text(text)
