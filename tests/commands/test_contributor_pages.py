@@ -26,7 +26,6 @@ from grader.verdict import Check, Conditions, Cost, Device, Finding, Grade, NotJ
 from pallascope.model import Mode
 from tests.commands.test_docs import CODE, DOCS, FENCED, FOR_CONTRIBUTORS, PAGES
 from tests.course import test_contract, test_layout, test_sessions
-from tests.support import contract, turns, variants
 from tests.support.repositories import ROOT
 from tests.test_architecture import LARGE, MANY, ROW, ROWS, SMALL
 
@@ -210,10 +209,6 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/authoring", f"2 or {key_tables.MAX_DEVICES} devices in all"
     yield "docs/authoring", f"more than {surrounding_operations.LARGEST} times the elements"
     yield "docs/authoring", f"at most {surrounding_operations.TOTAL} times as many"
-    yield "docs/testing", f"the last {turns.LATELY} commits"
-    in_words = {4: "fourth", 8: "eight"}
-    yield "docs/testing", f"every {in_words[contract.TURNS]} known mistake"
-    yield "docs/testing", f"{in_words[variants.A_TURN]} variants, each on one case"
     yield "docs/authoring", f"accumulating in float32: {compare.SUM_FACTOR} · 2⁻²⁴"
     yield "docs/authoring", f"{compare.SWAYS} times the larger of two sensitivities"
     yield "docs/json-schema", f"version {report_files.SCHEMA_VERSION} of the schema"
