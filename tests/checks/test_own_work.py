@@ -17,7 +17,7 @@ from pallascope.model import (
     Trace,
 )
 from tests.pallascope.support.calls import doubling, trace
-from tests.support.making import FILE, attempt, evidence, with_key
+from tests.support.factories import FILE, attempt, evidence, with_key
 
 TILE = ArrayType("float32", (128, 128))
 TABLE = Constant(TILE, 64 << 10, line=9)

@@ -17,7 +17,7 @@ from pallascope.kernels.lowering import for_chip
 from pallascope.model import Observation, Trace
 from tests.pallascope.support.calls import call, doubling, output, trace
 from tests.pallascope.support.core_map_kernels import add_by_copies, add_in_core_map, launched
-from tests.support.making import attempt, evidence
+from tests.support.factories import attempt, evidence
 
 LAYOUT = ("reshape", "transpose")
 

@@ -25,7 +25,7 @@ from grader.sandbox import process_limits, time_limits, worker_pool
 from grader.verdict import Check, Conditions, Cost, Device, Finding, Grade, NotJudged
 from pallascope.model import Mode
 from tests.commands.test_docs import CODE, DOCS, FENCED, FOR_CONTRIBUTORS, PAGES
-from tests.course import test_contract, test_layout, test_sessions
+from tests.course import test_contract, test_layout, test_session_coverage
 from tests.support import contract, turns, variants
 from tests.support.repositories import ROOT
 from tests.test_architecture import LARGE, MANY, ROW, ROWS, SMALL
@@ -201,7 +201,7 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/authoring", f"at most {test_layout.FAR} lines below"
     yield "docs/authoring", f"longer than {test_layout.WIDE} columns"
     yield "docs/authoring", f"at most {test_contract.CONCEPT} characters"
-    yield "docs/authoring", f"draws {len(test_sessions.SESSIONS)} sessions"
+    yield "docs/authoring", f"draws {len(test_session_coverage.SESSIONS)} sessions"
     fewest, most = key_reader.MIN_CASES, key_reader.MAX_CASES
     yield "docs/authoring", f"{fewest} to {most}; default: {key_reader.DEFAULT_CASES}"
     slack = answer_key.Slack()

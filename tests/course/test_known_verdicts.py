@@ -134,7 +134,7 @@ def test_few_states_are_kept(known: Path) -> None:
 
 def test_what_the_environment_asks_for_reaches_the_workers() -> None:
     """As .ci/run asks for known verdicts: without them each worker would grade everything."""
-    file = "tests/pallascope/tools/test_shortening.py"
+    file = "tests/pallascope/tools/test_text.py"
     asked = {"PYTEST_ADDOPTS": f"--deselect={file}"}
     code, text = sessions.apart(60, ROOT, [file, "-n1", "-p", "no:cacheprovider"], asked)
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text
