@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.checks.allowed_operations import check_array_sizes
+from grader.checks.disallowed_shortcuts import check_array_sizes
 from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, State
 from pallascope.kernels import TracedLaunch

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.checks.allowed_operations import CALLBACKS, check_own_work
+from grader.checks.disallowed_shortcuts import CALLBACKS, check_own_work
 from grader.exercise.key_tables import Randomness
 from grader.verdict import Check
 from pallascope.model import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.allowed_operations import check_pallas_used
+from grader.checks.disallowed_shortcuts import check_pallas_used
 from grader.verdict import Check
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import for_chip

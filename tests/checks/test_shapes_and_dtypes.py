@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grader.checks.contract import check
+from grader.checks.shapes_and_dtypes import check
 from grader.verdict import Check
 from pallascope.model import ArrayType, Observation
 from tests.pallascope.support.calls import doubling, trace

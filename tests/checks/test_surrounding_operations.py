@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.checks.allowed_operations import check_pallas_used
+from grader.checks.disallowed_shortcuts import check_pallas_used
 from grader.checks.surrounding_operations import (
     LARGEST,
     TOTAL,

@@ -273,7 +273,15 @@ def test_the_schema_has_every_key() -> None:
 # ---- the tutorial ----
 
 #: The files of tests/course that grade a kata by its name.
-GRADED_BY = ("after", "contract", "layout", "readmes", "sessions", "shapes", "verdicts")
+GRADED_BY = (
+    "after",
+    "contract",
+    "layout",
+    "readmes",
+    "session_coverage",
+    "shapes_table",
+    "verdicts",
+)
 #: The tutorial's kata, and the one that it builds on.
 NEEDED = ("scale_2d", "leaky_relu")
 

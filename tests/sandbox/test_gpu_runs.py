@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, GpuRunner, LocalGpu
-from pallascope.gpu.local_gpu import MEMCHECK, RACECHECK, Here, SanitizerReport
+from pallascope.gpu.compute_sanitizer import MEMCHECK, RACECHECK, SanitizerReport
+from pallascope.gpu.local_gpu import Here
 from pallascope.gpu.local_gpu_process import (
     GpuRunFailure,
     GpuRunResult,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from grader.exercise.answer_key import Mistake
-from grader.sandbox import wrong_versions
+from grader.sandbox import known_mistakes
+from grader.sandbox.known_mistakes import KnownMistakeRuns, WrongResult
 from grader.sandbox.messages import (
     Question,
     RunResult,
@@ -17,7 +18,6 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
 )
-from grader.sandbox.wrong_versions import Recollection, Situation
 from grader.verdict import Case, Check
 from pallascope.model import (
     Array,
@@ -59,14 +59,14 @@ class Worker:
         return RunResult(outputs=(Array("uint8", (1,), question.trace),))
 
 
-def situation(written: str, case: Case = CASE, comment: str = "  # mine") -> Situation:
+def wrong_result(written: str, case: Case = CASE, comment: str = "  # mine") -> WrongResult:
     solution = SourceFile("solutions/b.py", SOLUTION.encode())
     trace = TraceLaunch(solution, "b", (), {}, TargetDevice("v5e"))
     source = SourceFile("katas/b.py", SOLUTION.replace("+ 10", written + comment).encode())
-    return Situation(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
+    return WrongResult(source, solution, MISTAKES, case, (), trace, Mode.STRICT)
 
 
-def holds(text: str) -> wrong_versions.Agrees:
+def holds(text: str) -> known_mistakes.Agrees:
     return lambda outputs: text.encode() in outputs[0].data
 
 
@@ -76,53 +76,54 @@ def worker() -> Worker:
 
 
 @pytest.fixture
-def recollection(worker: Worker) -> Recollection:
+def mistake_runs(worker: Worker) -> KnownMistakeRuns:
     line: Any = worker
-    return Recollection(line, lambda _: line)
+    return KnownMistakeRuns(line, lambda _: line)
 
 
 def test_the_likeliest_is_tried_first_and_the_first_that_agrees_is_told(
-    recollection: Recollection, worker: Worker
+    mistake_runs: KnownMistakeRuns, worker: Worker
 ) -> None:
-    assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
+    assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == "adds one more"
     assert worker.wrong() == ["+ 11"]
-    assert recollection.first(situation("+ 11"), holds("- 10")) == "subtracts"
-    assert recollection.first(situation("+ 12"), holds("+ 12")) == ""
+    assert mistake_runs.first(wrong_result("+ 11"), holds("- 10")) == "subtracts"
+    assert mistake_runs.first(wrong_result("+ 12"), holds("+ 12")) == ""
     assert worker.wrong() == ["+ 11", "- 10"], "each once; what raises or has right values never"
 
 
 def test_what_agreed_on_one_case_is_tried_first_on_the_next(
-    recollection: Recollection, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    mistake_runs: KnownMistakeRuns, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And it is tried even where the time is over."""
-    assert recollection.first(situation("+ 11"), holds("- 10")) == "subtracts"
-    monkeypatch.setattr(wrong_versions, "BUDGET", 0.0)
+    assert mistake_runs.first(wrong_result("+ 11"), holds("- 10")) == "subtracts"
+    monkeypatch.setattr(known_mistakes, "BUDGET", 0.0)
     other = Case("1_a/kata_01_b", 1, 1, 8, {"N": 8}, "float32")
-    assert recollection.first(situation("+ 11", other), holds("- 10")) == "subtracts"
+    assert mistake_runs.first(wrong_result("+ 11", other), holds("- 10")) == "subtracts"
     assert worker.wrong() == ["+ 11", "- 10", "- 10"]
-    assert recollection.first(situation("+ 11", other), holds("+ 11")) == ""
+    assert mistake_runs.first(wrong_result("+ 11", other), holds("+ 11")) == ""
 
 
 def test_another_attempt_has_its_own_time(
-    recollection: Recollection, monkeypatch: pytest.MonkeyPatch
+    mistake_runs: KnownMistakeRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wrong_versions, "BUDGET", 0.0)
-    assert recollection.first(situation("+ 11"), holds("+ 11")) == ""
-    monkeypatch.setattr(wrong_versions, "BUDGET", 1.0)
-    assert recollection.first(situation("+ 11"), holds("+ 11")) == "adds one more"
+    monkeypatch.setattr(known_mistakes, "BUDGET", 0.0)
+    assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == ""
+    monkeypatch.setattr(known_mistakes, "BUDGET", 1.0)
+    assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == "adds one more"
 
 
 def test_a_known_mistake_to_the_letter_is_not_run_again(
-    recollection: Recollection, worker: Worker
+    mistake_runs: KnownMistakeRuns, worker: Worker
 ) -> None:
-    assert recollection.first(situation("+ 11", comment=""), holds("nothing")) == "adds one more"
+    assert mistake_runs.first(wrong_result("+ 11", comment=""), holds("nothing")) == "adds one more"
     assert not worker.wrong()
 
 
 @pytest.mark.parametrize("comment", ["", "  # mine"])
 def test_a_mistake_is_not_named_where_the_solution_has_the_same_results(
-    recollection: Recollection, comment: str
+    mistake_runs: KnownMistakeRuns, comment: str
 ) -> None:
     """Of a wrong result that agrees with both, the mistake is not the cause."""
-    assert recollection.first(situation("+ 11", comment=comment), holds("o_ref")) == ""
-    assert recollection.first(situation("+ 11", comment=comment), holds("+ 11")) == "adds one more"
+    assert mistake_runs.first(wrong_result("+ 11", comment=comment), holds("o_ref")) == ""
+    adds_one = wrong_result("+ 11", comment=comment)
+    assert mistake_runs.first(adds_one, holds("+ 11")) == "adds one more"

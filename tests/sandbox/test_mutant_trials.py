@@ -9,7 +9,7 @@ import pytest
 
 from grader.exercise.key_tables import Planted
 from grader.exercise.mutants import AS_GIVEN
-from grader.sandbox import wrong_versions
+from grader.sandbox import mutant_trials
 from grader.sandbox.messages import (
     FinishedTest,
     LaunchCalled,
@@ -21,7 +21,7 @@ from grader.sandbox.messages import (
     TraceLaunch,
     TryTest,
 )
-from grader.sandbox.wrong_versions import BrokenPlanted, Subject, Trials
+from grader.sandbox.mutant_trials import BrokenPlanted, MutantTrials, TrialSubject
 from grader.verdict import Case
 from pallascope.model import (
     Accident,
@@ -38,7 +38,7 @@ SOLUTION = SourceFile("solutions/b.py", b"right")
 WRONG = Planted("is wrong", "right", "wrong")
 BROKEN = Planted("is broken", "right", "broken")
 ONE = Array("uint8", (1,), b"1")
-SUBJECT = Subject(
+SUBJECT = TrialSubject(
     SourceFile("katas/b.py", b""),
     "b",
     SOLUTION,
@@ -95,7 +95,7 @@ class Test:
 def found(says: Callable[[list[Returned]], Any], *planted: Planted) -> Observation | Accident:
     kernels: Any = Kernels()
     test: Any = Test(says)
-    return Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN, *planted), 1.0)
+    return MutantTrials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN, *planted), 1.0)
 
 
 def comparing(returned: list[Returned]) -> LaunchCalled | FinishedTest:
@@ -134,14 +134,14 @@ def test_calls_without_end_are_not_tried_again() -> None:
     """The process is in the middle of a call: it would take a new question for an answer."""
     kernels: Any = Kernels()
     test: Any = Test(lambda _: LaunchCalled((ONE,), {}))
-    assert isinstance(Trials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
+    assert isinstance(MutantTrials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
     assert test.began == 1
 
 
 def test_the_same_call_is_run_once() -> None:
     kernels: Any = Kernels()
     test: Any = Test(comparing)
-    tried = Trials(kernels, test, kernels)
+    tried = MutantTrials(kernels, test, kernels)
     tried.of(SUBJECT, (AS_GIVEN,), 1.0)
     tried.of(SUBJECT, (AS_GIVEN, WRONG), 1.0)
     assert kernels.ran == 2
@@ -170,7 +170,7 @@ def test_calls_without_end_are_ended() -> None:
     ended = found(lambda _: LaunchCalled((ONE,), {}))
     assert isinstance(ended, Accident)
     assert ended.stuck
-    assert str(2 * wrong_versions.MOST_CALLS) in ended.phrase
+    assert str(2 * mutant_trials.MOST_CALLS) in ended.phrase
 
 
 def test_a_file_that_is_still_to_do_is_tried_once() -> None:

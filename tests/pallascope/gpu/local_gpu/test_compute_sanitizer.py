@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pallascope.gpu import local_gpu
-from pallascope.gpu.local_gpu import (
+from pallascope.gpu import compute_sanitizer
+from pallascope.gpu.compute_sanitizer import (
     MEMCHECK,
     RACECHECK,
     found,
@@ -122,7 +122,7 @@ def test_no_report_is_not_no_run() -> None:
 
 
 def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_gpu.sys, "path", [])
+    monkeypatch.setattr(compute_sanitizer.sys, "path", [])
     assert found({"PATH": str(tmp_path)}, tmp_path) is None
     below = tmp_path / "usr/local/cuda/bin/compute-sanitizer"
     below.parent.mkdir(parents=True)

@@ -40,7 +40,7 @@ class Child:
         self.question = question
 
     def answer(self, kind: object, seconds: float) -> object:
-        assert 0 <= seconds <= local_gpu.PATIENCE
+        assert 0 <= seconds <= local_gpu.RUN_SECONDS
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

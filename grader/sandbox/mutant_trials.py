@@ -1,11 +1,5 @@
-"""Results of known mistakes, and a learner's test tried on mutants.
+"""Tries a learner's test on mutants of the kernel under test.
 
-What comes out of a kata's known mistakes, for a wrong result to be compared with.
-A wrong version is the solution with one known mistake made. It is traced by the worker that knows
-solutions, and run like any other launch. That takes about as long as the learner's own run, so the
-likeliest are tried first, and all together have a second.
-
-A learner's test, tried on versions of the kernel under test.
 The test runs in the process that imported the learner's file. Where it calls the launch, the call
 comes here: the solution's file with a planted kernel is traced by the worker that knows solutions,
 and run with the test's arrays like any other launch. So the kernels never come near the test.
@@ -13,15 +7,13 @@ and run with the test's arrays like any other launch. So the kernels never come 
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from grader.exercise.answer_key import DTYPES, Mistake
+from grader.exercise.answer_key import DTYPES
 from grader.exercise.key_tables import Planted
-from grader.exercise.mutants import likeliest_mistakes, planted_version
+from grader.exercise.mutants import planted_version
 from grader.sandbox import worker_pool
 from grader.sandbox.messages import (
     FinishedTest,
@@ -33,16 +25,14 @@ from grader.sandbox.messages import (
     Traced,
     TraceLaunch,
     TryTest,
-    eager_copies,
 )
 from grader.sandbox.request_queue import RequestQueue
 from grader.sandbox.time_limits import asked_twice
-from grader.verdict import Case, Check
+from grader.verdict import Case
 from pallascope.model import (
     Accident,
     Array,
     ArrayType,
-    Axes,
     Mode,
     Observation,
     Problem,
@@ -52,97 +42,6 @@ from pallascope.model import (
     TrialVerdict,
 )
 from pallascope.tools.arrays import dtype_of
-
-#: For the known mistakes of one kata, in all hidden cases of one content of the learner's file.
-BUDGET = 1.0
-KEPT_SITUATIONS = 40  # results
-
-
-#: Whether a wrong version's results are those that were observed.
-Agrees = Callable[[tuple[Array, ...]], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A wrong result: of which file, on which case of which kata; how its launch is traced."""
-
-    written: SourceFile
-    solution: SourceFile
-    mistakes: tuple[Mistake, ...]
-    case: Case
-    inputs: tuple[Array, ...]
-    trace: TraceLaunch
-    mode: Mode
-
-
-class Recollection:
-    """Runs known mistakes; remembers what came out, which one it was, and how long it took."""
-
-    def __init__(self, trusted: RequestQueue, runs: Callable[[Axes], RequestQueue]) -> None:
-        self._trusted = trusted
-        self._runs = runs
-        self._results: dict[tuple[object, ...], tuple[Array, ...]] = {}
-        self._written: SourceFile | None = None
-        self._spent = 0.0
-        self._agreed = ""
-
-    def first(self, situation: Situation, agrees: Agrees) -> str:
-        """The title of the first mistake whose results agree with what was observed; or "".
-
-        It is "", too, where the solution's results agree in the same sense: then nothing tells the
-        mistake from the solution on this case, and the cause is another one.
-        """
-        if situation.written != self._written:
-            self._written, self._spent, self._agreed = situation.written, 0.0, ""
-        for mistake, text in self._versions(situation):
-            if text.encode() != situation.written.content:  # else, it is what was observed
-                results = self._results_of(situation, mistake, text)
-                if not results or not agrees(results):
-                    continue
-            if agrees(self._run(situation, situation.solution.content.decode())):
-                return ""
-            self._agreed = mistake.title
-            return mistake.title
-        return ""
-
-    def _versions(self, situation: Situation) -> Sequence[tuple[Mistake, str]]:
-        text = situation.solution.content.decode()
-        # Others raise, or have the right values.
-        wrong = [m for m in situation.mistakes if m.caught in (Check.VALUES, Check.RANDOM)]
-        versions = likeliest_mistakes(
-            situation.written.content.decode(errors="replace"), text, wrong
-        )
-        # What it was on one hidden case, it is likely on the next.
-        return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
-
-    def _results_of(
-        self, situation: Situation, mistake: Mistake, version: str
-    ) -> tuple[Array, ...]:
-        """What comes out of a wrong version; nothing where it raises, or no time is left."""
-        key = (situation.solution, version, str(situation.case), situation.case.seed)
-        if key not in self._results:
-            if self._spent >= BUDGET and mistake.title != self._agreed:
-                return ()
-            started = time.perf_counter()
-            self._results[key] = self._run(situation, version)
-            self._spent += time.perf_counter() - started
-            while len(self._results) > KEPT_SITUATIONS:
-                del self._results[next(iter(self._results))]
-        return self._results[key]
-
-    def _run(self, situation: Situation, version: str) -> tuple[Array, ...]:
-        """What comes out of a wrong version; nothing where it raises."""
-        source = SourceFile(situation.solution.file, version.encode())
-        question = dataclasses.replace(situation.trace, source=source)
-        traced = self._trusted.answer(question, keep=False)
-        if not isinstance(traced, Traced) or traced.problem:
-            return ()
-        case, mode, inputs = situation.case, situation.mode, situation.inputs
-        launch = (source, traced.trace, inputs, question.device, question.name)
-        run = RunTrace(*launch, mode, case.seed, eager=eager_copies(case))
-        ran = self._runs(question.device.mesh).answer(run)
-        return ran.outputs if isinstance(ran, RunResult) and not ran.problem else ()
-
 
 #: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
 #: waited for.
@@ -160,7 +59,7 @@ class BrokenPlanted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TrialSubject:
     """What is tried: whose test, and the launch in the solution's file that it is to test."""
 
     written: SourceFile
@@ -172,7 +71,7 @@ class Subject:
     mode: Mode
 
 
-class Trials:
+class MutantTrials:
     """Tries tests; remembers what the kernels have returned."""
 
     def __init__(
@@ -184,7 +83,7 @@ class Trials:
         self._returned: dict[tuple[object, ...], Returned] = {}
 
     def of(
-        self, subject: Subject, kernels: Iterable[Planted], seconds: float | None
+        self, subject: TrialSubject, kernels: Iterable[Planted], seconds: float | None
     ) -> Observation | Accident:
         """What a test says of each kernel; the problem with the file where it does not get so far.
 
@@ -203,7 +102,7 @@ class Trials:
         return Observation(printed=printed, trials=tuple(trials))
 
     def _tried(
-        self, subject: Subject, kernel: Planted, seconds: float | None
+        self, subject: TrialSubject, kernel: Planted, seconds: float | None
     ) -> tuple[FinishedTest | Accident, int]:
         """How the test ends, and how often it called the kernel."""
         calls = 0
@@ -218,7 +117,7 @@ class Trials:
         return found or worker_pool.calls_without_end(calls), calls
 
     def _tried_once(
-        self, subject: Subject, kernel: Planted, seconds: float | None
+        self, subject: TrialSubject, kernel: Planted, seconds: float | None
     ) -> tuple[FinishedTest | Accident | None, int]:
         """The same, tried once; None where the test goes on calling the kernel."""
         try:
@@ -239,7 +138,7 @@ class Trials:
 
     def _result(
         self,
-        subject: Subject,
+        subject: TrialSubject,
         source: SourceFile,
         called: LaunchCalled,
         seconds: float | None,
@@ -258,7 +157,7 @@ class Trials:
         return self._returned[key]
 
     def _run(
-        self, subject: Subject, source: SourceFile, called: LaunchCalled, seconds: float | None
+        self, subject: TrialSubject, source: SourceFile, called: LaunchCalled, seconds: float | None
     ) -> Returned:
         types = tuple(ArrayType(array.dtype, array.shape) for array in called.inputs)
         device = TargetDevice(subject.chip)
