@@ -120,7 +120,7 @@ install_ahead() {
 
 newest() {
     if [ -z "$new" ]; then echo "no newer Python here than $("$old" --version)"; return; fi
-    .venv-new/bin/pytest tests/course/test_verdicts.py tests/course/test_carried_solutions.py \
+    .venv-new/bin/pytest tests/course/test_verdicts.py tests/course/test_serialized_solutions.py \
         tests/checks/test_race_messages.py tests/sandbox/test_traced_for_chip.py \
         tests/pallascope/kernels tests/pallascope/test_readme.py \
         -n "$workers" --share=newest --known-results="$known_results/newest.json" --durations=10

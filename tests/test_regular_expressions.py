@@ -10,7 +10,7 @@ import pytest
 from grader.checks.exception_advice import exception_advice
 from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
 from pallascope.model import Problem, SourceLine, Stage
-from tests.support.patterns import Search, every_search, worst_cases
+from tests.support.regular_expressions import Search, every_search, worst_cases
 
 #: Where texts are as long as a file: submissions, answers, ledgers.
 OF_FILES = ("batch", "classroom", "plugin", "record", "report", "sandbox", "tools", "updates")

@@ -2,14 +2,13 @@
 
 A check asks one question of what was observed. It raises nothing, prints nothing, runs nothing.
 
-allowed_operations      ★ Is it the file's own work, in a kernel, without forbidden operations?
 communication_cost      ★★★ Bytes over links, shard sizes, overlap: compared with the solution
 compare                 Compares a result with its expected values: tolerance, wrong blocks
 compiles                ★★ Does libtpu accept the kernel, and does it fit into VMEM?
-contract                ★ Does the launch return the annotated shapes and dtypes?
 cost                    ★★★ Are HBM bytes and predicted cycles within the slack of par?
 device_messages         Messages about races and other faults between the devices of a mesh
 diagnoses/              What a wrong result looks like: one small function for each known pattern
+disallowed_shortcuts    ★ Is it the file's own work, in a kernel, and are its results not baked in?
 dma_messages            Messages about manual DMA: starts, waits, hazards
 evidence                The evidence that rungs judge: one attempt at a kata, on one hidden case
 exception_advice        Advice on exceptions that are raised while a file is imported, or a …
@@ -22,6 +21,7 @@ numbers_and_tests       Katas without a kernel: predicted numbers, and a learner
 phrasing                Small pieces of prose that several checks share
 random_statistics       Statistics of random results: bounds, frequencies, repetition
 randomness              ★ Are random results distributed as they should be?
+shapes_and_dtypes       ★ Does the launch return the annotated shapes and dtypes?
 surrounding_operations  How much may be done around a kernel: by cost, dtype and name
 values                  ★ Is every element right, within what rounding explains?
 """

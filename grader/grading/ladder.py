@@ -11,15 +11,15 @@ from typing import Any
 
 from grader.checks import (
     compiles,
-    contract,
     cost,
     exceptions,
     lowers,
     numbers_and_tests,
     randomness,
+    shapes_and_dtypes,
     values,
 )
-from grader.checks.allowed_operations import (
+from grader.checks.disallowed_shortcuts import (
     check_array_sizes,
     check_own_work,
     check_pallas_used,
@@ -125,7 +125,7 @@ class Ladder:
 TPU_LADDER = Ladder(
     (
         Rung(exceptions.check, 0, asked=_always),
-        Rung(contract.check, 0, asked=_not_of_a_test),
+        Rung(shapes_and_dtypes.check, 0, asked=_not_of_a_test),
         Rung(check_own_work, 0, asked=_not_of_a_test),
         Rung(check_pallas_used, 0),
         Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
@@ -145,7 +145,7 @@ TPU_LADDER = Ladder(
 GPU_LADDER = Ladder(
     (
         Rung(_gpu("gpu_compiles", "check_gpu_traced"), 0),
-        Rung(contract.check, 0),
+        Rung(shapes_and_dtypes.check, 0),
         Rung(check_own_work, 0),
         Rung(partial(check_pallas_used, launcher="plgpu.kernel", advice=IN_THE_KERNEL), 0),
         Rung(_gpu("gpu_interpreted", "check_gpu_interpreted"), 1, asked=_run),

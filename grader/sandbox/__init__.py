@@ -8,9 +8,11 @@ gpu_judge_worker    The worker that runs, lowers and compiles traces of launches
 gpu_runs            Questions about launches for GPUs, and runs on the GPU of this machine
 isolation/          What a process that runs a learner's code can reach: its own folder, and the …
 judge_worker        The worker that runs, lowers and compiles traces of launches for TPUs
+known_mistakes      Runs known mistakes, to compare their results with a wrong result
 launch_client       Questions to the workers about one launch, the learner's or the solution's
 launcher            Starts worker processes through a fork server
 messages            The questions to workers and their answers, by the worker's role
+mutant_trials       Tries a learner's test on mutants of the kernel under test
 process_limits      Limits of memory and files of a worker, and ends of orphans
 request_queue       A queue of questions to one worker, asked ahead of time
 solution_worker     The worker of the solution: inputs, references, the solution's trace
@@ -21,5 +23,4 @@ worker              The main loop of a worker: receives questions, sends answers
 worker_environment  The environment variables of worker processes: which backend jax takes, and …
 worker_files        The folder of one worker: what it writes and prints
 worker_pool         Starts, asks and stops workers, and explains how they died
-wrong_versions      Results of known mistakes, and a learner's test tried on mutants
 """

@@ -19,6 +19,7 @@ from grader.exercise.key_tables import KataKind
 from grader.exercise.mutants import planted_of_case
 from grader.exercise.targets import GPUS
 from grader.sandbox.gpu_runs import GpuLaunchClient
+from grader.sandbox.known_mistakes import Agrees, WrongResult
 from grader.sandbox.launch_client import (
     BrokenKata,
     LaunchClient,
@@ -29,8 +30,8 @@ from grader.sandbox.launch_client import (
     solution_file,
 )
 from grader.sandbox.messages import EstimateXla, Measure, Refer, Warm
+from grader.sandbox.mutant_trials import BrokenPlanted, TrialSubject
 from grader.sandbox.request_queue import SECONDS
-from grader.sandbox.wrong_versions import Agrees, BrokenPlanted, Situation, Subject
 from grader.verdict import Case
 from pallascope.model import (
     QUANTITIES,
@@ -243,7 +244,7 @@ class WorkerClient:
         assert kata.key.tested
         self._queues.pool.attempt(launch.source)
         files, chip = (launch.source, kata.name, solution_file(kata)), self.chip(kata)
-        subject = Subject(*files, kata.key.tested.launch, case, chip, self.mode)
+        subject = TrialSubject(*files, kata.key.tested.launch, case, chip, self.mode)
         try:
             found = self._queues.trials.of(subject, planted_of_case(kata.key, case), launch.seconds)
         except BrokenPlanted as error:
@@ -256,8 +257,8 @@ class WorkerClient:
         """The title of a known mistake whose results agree with those observed; else ""."""
         kata = own.kata
         files, case = (own.source, par.source, kata.key.mistakes), (own.case, own.reference.inputs)
-        situation = Situation(*files, *case, par.trace_question, self.mode)
-        return self._queues.recollection.first(situation, agrees)
+        wrong_result = WrongResult(*files, *case, par.trace_question, self.mode)
+        return self._queues.known_mistakes.first(wrong_result, agrees)
 
 
 def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:

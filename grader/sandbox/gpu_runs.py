@@ -25,7 +25,8 @@ from pallascope.model import (
 from pallascope.tools import codec
 
 if TYPE_CHECKING:
-    from pallascope.gpu.local_gpu import Here, SanitizerReport
+    from pallascope.gpu.compute_sanitizer import SanitizerReport
+    from pallascope.gpu.local_gpu import Here
     from pallascope.gpu.local_gpu_process import GpuRunFailure, GpuRunResult, RunQuestion
     from pallascope.tpu.lowered_programs import LoweredProgram
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 TOLERANCE = 0.02
 #: A launch has to take so many times what it takes to start one, or only that would be compared.
 ABOVE_FLOOR = 2.0
-#: Seconds for a process: to start, to compile, and to run a launch once, or often beside par's.
-RUN_SECONDS, TIMING_SECONDS = 60.0, 120.0
 NO_TOOL = (
     "compute-sanitizer is not on PATH, nor below CUDA_HOME or /usr/local/cuda: on the GPU, "
     "stray accesses are found by guards around buffers alone"
@@ -64,20 +63,20 @@ class LocalGpu:
         """Run a program, in a separate process."""
         from pallascope.gpu import local_gpu
 
-        return local_gpu.run(question, TIMING_SECONDS if question.par else RUN_SECONDS)
+        return local_gpu.run(question)
 
     def has_tools(self) -> bool:
         """Whether compute-sanitizer is installed."""
-        from pallascope.gpu import local_gpu
+        from pallascope.gpu import compute_sanitizer
 
-        return local_gpu.found(os.environ) is not None
+        return compute_sanitizer.found(os.environ) is not None
 
     def look(self, question: RunQuestion, tool: str) -> tuple[SanitizerReport, ...] | None:
         """The reports of a tool of compute-sanitizer on a run; None if it ends without any."""
-        from pallascope.gpu import local_gpu
+        from pallascope.gpu import compute_sanitizer
 
-        program = local_gpu.found(os.environ)
-        return local_gpu.look(question, tool, program) if program else None
+        program = compute_sanitizer.found(os.environ)
+        return compute_sanitizer.look(question, tool, program) if program else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,7 @@ class GpuRunner:
 
     def _strays(self, question: RunQuestion, noted: bool) -> Iterator[str]:
         """What memcheck reports; what racecheck does is `noted`."""
-        from pallascope.gpu.local_gpu import MEMCHECK, RACECHECK
+        from pallascope.gpu.compute_sanitizer import MEMCHECK, RACECHECK
 
         if not self._gpu.has_tools():
             if noted:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from grader.exercise.catalog import Kata
 from grader.sandbox.judge_worker import reseeded
+from grader.sandbox.known_mistakes import KnownMistakeRuns
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import (
     Answer,
@@ -33,9 +34,9 @@ from grader.sandbox.messages import (
     WorkerRole,
     eager_copies,
 )
+from grader.sandbox.mutant_trials import MutantTrials
 from grader.sandbox.request_queue import SECONDS, RequestQueue
 from grader.sandbox.worker_pool import Worker, WorkerPool
-from grader.sandbox.wrong_versions import Recollection, Trials
 from grader.verdict import Case, Device
 from pallascope.model import (
     Accident,
@@ -79,8 +80,8 @@ class WorkerQueues:
         self.running = self._queue(WorkerRole.RUNNING)
         self.meshed = self._queue(WorkerRole.MESHED)
         self.compiling = self._queue(WorkerRole.COMPILING, kept)
-        self.recollection = Recollection(self.trusted, self.runs)
-        self.trials = Trials(self.trusted, self.attempting, self.running)
+        self.known_mistakes = KnownMistakeRuns(self.trusted, self.runs)
+        self.trials = MutantTrials(self.trusted, self.attempting, self.running)
 
     def _queue(self, post: WorkerRole, kept: int = 0) -> RequestQueue:
         return RequestQueue(lambda: self.pool.worker(post), kept, killed=self.killed)
@@ -126,7 +127,7 @@ class WorkerQueues:
         self.pool.dismiss()
         self.pool.renew()
         self.attempting = self._queue(WorkerRole.ATTEMPTING, TRACES)
-        self.trials = Trials(self.trusted, self.attempting, self.running)
+        self.trials = MutantTrials(self.trusted, self.attempting, self.running)
 
 
 def learners_file(kata: Kata) -> SourceFile:

@@ -3,6 +3,7 @@
 jax is imported when a function that needs it is called. Tracing and lowering need jax alone, and
 find most refusals; compiling needs the extra "gpu".
 
+compute_sanitizer    Runs compute-sanitizer around a program on the GPU, and reads its reports
 gpu_compile_errors   Reads why a Mosaic GPU kernel can't be traced, lowered or compiled
 gpu_compile_process  Compiles for a GPU in a child process
 gpu_compiler         Compiles with XLA and ptxas in this process, without a GPU

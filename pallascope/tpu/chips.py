@@ -3,7 +3,7 @@
 Numbers are of one TensorCore, of which v4, v5p and tpu7x have two to a chip. Sources:
 
     pages      Google's "System architecture" page of each chip, at docs.cloud.google.com/tpu/docs
-    jax        `pltpu.get_tpu_info()`; tests/test_chips.py compares this table with it
+    jax        `pltpu.get_tpu_info()`; `test_chips.py` compares this table with it
     paper      Jouppi et al., "TPU v4", ISCA 2023 (arXiv 2304.01433)
     book       "How to Scale Your Model", jax-ml.github.io/scaling-book, chapter on TPUs
     peak       what makes the peak of the pages: clock = peak / (2 * multiply-adds a cycle)

@@ -5,7 +5,7 @@ that shape, so a block is cut along the edges of tiles. Mosaic, the compiler beh
 checks that while it lowers a kernel. This module gives the same answer without jax.
 
 Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, alike in jax 0.10.2 and
-0.12.0.1; `tests/test_tiling.py` compares thousands of answers with Mosaic's own.
+0.12.0.1; `tests/pallascope/tpu/test_tiling.py` compares thousands of answers with Mosaic's own.
 
 Shapes are in elements. In a block, None is a squeezed dimension: it counts as a size of 1, and as
 a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element` and `pl.BoundedSlice` count as

@@ -22,7 +22,7 @@ from pallascope.model import (
     Reference,
 )
 from tests.pallascope.support.calls import array
-from tests.support.making import evidence, from_numpy
+from tests.support.factories import evidence, from_numpy
 
 DECK = np.random.default_rng(1)
 CACHE = DECK.standard_normal((32, 128)).astype(np.float32)

@@ -8,7 +8,7 @@ from grader.checks.lowers import check_blocks
 from grader.verdict import Check
 from pallascope.model import Observation, Operand, Role
 from tests.pallascope.support.calls import call, doubling, operand, trace
-from tests.support.making import attempt, evidence
+from tests.support.factories import attempt, evidence
 
 
 def finding_on(*operands: Operand) -> str:

@@ -26,8 +26,8 @@ from pallascope.tpu.traffic import Traffic
 from pallascope.tpu.vmem import Allocation, Use, footprint
 from tests.pallascope.support.calls import call, operand
 from tests.pallascope.support.core_map_kernels import scoped_through_vmem
-from tests.pallascope.support.predicted import uncompiled
-from tests.support.making import FILE, OwnAndPar, at_par, attempt, evidence
+from tests.pallascope.support.sample_predictions import uncompiled
+from tests.support.factories import FILE, OwnAndPar, at_par, attempt, evidence
 
 MIB = 1 << 20
 

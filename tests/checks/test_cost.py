@@ -26,8 +26,8 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tpu import OnChip, Prediction
-from tests.pallascope.support.predicted import matmul, prediction, refused, rows, schedule
-from tests.support.making import OwnAndPar, attempt, evidence
+from tests.pallascope.support.sample_predictions import matmul, prediction, refused, rows, schedule
+from tests.support.factories import OwnAndPar, attempt, evidence
 
 PAR = prediction(schedule(cycles=1000, size=1_000_000))
 

@@ -71,7 +71,7 @@ from pallascope.model import (
     Share,
 )
 from tests.pallascope.support.calls import array, call, operand, output
-from tests.support.making import X
+from tests.support.factories import X
 
 Values = np.ndarray[Any, Any]
 NOISE = 100 * np.random.default_rng(7).standard_normal(X.shape)

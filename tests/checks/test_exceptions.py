@@ -29,7 +29,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
-from tests.support.making import FILE, NOWHERE, attempt, evidence
+from tests.support.factories import FILE, NOWHERE, attempt, evidence
 
 LINE = SourceLine(12, "o_ref[...] = x_ref + 1")
 PROBLEM = Problem(Stage.TRACE, "ValueError", "no such thing\nat all", LINE)

@@ -13,7 +13,7 @@ from grader.checks.diagnoses import Diagnosis
 from grader.checks.values import alike, known_mistake
 from grader.exercise.answer_key import Roundings
 from tests.pallascope.support.calls import array
-from tests.support.making import X
+from tests.support.factories import X
 
 WRONG = X + np.abs(X).mean() * (X > 1)
 

@@ -28,11 +28,11 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
-from tests.pallascope.support import refused
-from tests.pallascope.support.refused import F32, LongFloat, Pair
-from tests.support.making import read
+from tests.pallascope.support import lowering_errors
+from tests.pallascope.support.lowering_errors import F32, LongFloat, Pair
+from tests.support.factories import read
 
-PAIRS = list(refused.pairs())
+PAIRS = list(lowering_errors.pairs())
 GIVEN = [pair for pair in PAIRS if "says" in dir(pair)]
 HERE = [pair for pair in GIVEN if jax.__version__.startswith(pair.only)]
 V5E = ("TPU v5 lite", 1)
@@ -63,7 +63,7 @@ def problem_of(function: Callable[..., Any], args: tuple[Any, ...], file: str) -
 def refusal_of(pair: type[Pair]) -> Problem:
     wide = jax.enable_x64(True) if issubclass(pair, LongFloat) else contextlib.nullcontext()
     with wide:
-        return problem_of(*pair.launch("refused"), refused.__file__)
+        return problem_of(*pair.launch("refused"), lowering_errors.__file__)
 
 
 def of_kernel(kernel: Callable[..., None], *inputs: Any) -> Problem:
@@ -116,7 +116,7 @@ def test_the_way_round_is_what_the_advice_says(pair: type[Pair]) -> None:
         assert line in source
 
 
-#: What only a launch for several chips is told: tests/checks/test_between_devices.py.
+#: What only a launch for several chips is told: tests/checks/test_device_messages.py.
 FOR_SEVERAL_CHIPS = "cannot be automatically partitioned"
 
 
@@ -348,9 +348,9 @@ def test_what_the_operation_lacks_comes_before_what_its_dtype_lacks() -> None:
         x = x_ref[...]
         o_ref[...] = lax.betainc(x, x, x).astype(jnp.float32)
 
-    assert "no instruction that sorts" in said(of_kernel(sorts, refused.F16))
-    assert "has no float16" in said(of_kernel(unknown, refused.F16))
-    assert "has no float16" not in said(of_kernel(unknown, refused.BF16))
+    assert "no instruction that sorts" in said(of_kernel(sorts, lowering_errors.F16))
+    assert "has no float16" in said(of_kernel(unknown, lowering_errors.F16))
+    assert "has no float16" not in said(of_kernel(unknown, lowering_errors.BF16))
 
 
 def test_a_refused_launch_is_placed_at_its_call() -> None:

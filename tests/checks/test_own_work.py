@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from grader.checks.allowed_operations import CALLBACKS, check_own_work
+from grader.checks.disallowed_shortcuts import CALLBACKS, check_own_work
 from grader.exercise.key_tables import Randomness
 from grader.verdict import Check
 from pallascope.model import (
@@ -17,7 +17,7 @@ from pallascope.model import (
     Trace,
 )
 from tests.pallascope.support.calls import doubling, trace
-from tests.support.making import FILE, attempt, evidence, with_key
+from tests.support.factories import FILE, attempt, evidence, with_key
 
 TILE = ArrayType("float32", (128, 128))
 TABLE = Constant(TILE, 64 << 10, line=9)

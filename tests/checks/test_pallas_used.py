@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.allowed_operations import check_pallas_used
+from grader.checks.disallowed_shortcuts import check_pallas_used
 from grader.verdict import Check
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import for_chip
 from pallascope.model import Observation, Trace
 from tests.pallascope.support.calls import call, doubling, output, trace
 from tests.pallascope.support.core_map_kernels import add_by_copies, add_in_core_map, launched
-from tests.support.making import attempt, evidence
+from tests.support.factories import attempt, evidence
 
 LAYOUT = ("reshape", "transpose")
 

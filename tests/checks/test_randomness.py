@@ -26,7 +26,7 @@ from pallascope.model import (
 )
 from pallascope.tools.arrays import from_numpy
 from tests.pallascope.support.calls import array, doubling, trace
-from tests.support.making import attempt, evidence, with_key
+from tests.support.factories import attempt, evidence, with_key
 
 SHAPE, BLOCK, KEPT = (96, 256), (32, 128), 0.75
 X = np.random.default_rng(0).standard_normal(SHAPE)

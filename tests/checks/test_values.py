@@ -33,7 +33,7 @@ from pallascope.model import (
     Stage,
 )
 from tests.pallascope.support.calls import array, call, doubling, operand, output, trace
-from tests.support.making import FILE, NOWHERE, X, attempt, evidence, reference, with_key
+from tests.support.factories import FILE, NOWHERE, X, attempt, evidence, reference, with_key
 
 Y = 2 * X
 RACE_010 = """RACE DETECTED

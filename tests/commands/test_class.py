@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from grader.batch.executor import SubmissionJob
-from tests.support.classes import ClassOf
-from tests.support.judges import judging
+from tests.support.classrooms import ClassOf
+from tests.support.fake_executor import judging
 from tests.support.repositories import Shop
 
 EVIL = "<script>alert(1)</script>"

@@ -25,7 +25,7 @@ from grader.sandbox import process_limits, time_limits, worker_pool
 from grader.verdict import Check, Conditions, Cost, Device, Finding, Grade, NotJudged
 from pallascope.model import Mode
 from tests.commands.test_docs import CODE, DOCS, FENCED, FOR_CONTRIBUTORS, PAGES
-from tests.course import test_contract, test_layout, test_sessions
+from tests.course import test_contract, test_layout, test_session_coverage
 from tests.support.repositories import ROOT
 from tests.test_architecture import LARGE, MANY, ROW, ROWS, SMALL
 
@@ -200,7 +200,7 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/authoring", f"at most {test_layout.FAR} lines below"
     yield "docs/authoring", f"longer than {test_layout.WIDE} columns"
     yield "docs/authoring", f"at most {test_contract.CONCEPT} characters"
-    yield "docs/authoring", f"draws {len(test_sessions.SESSIONS)} sessions"
+    yield "docs/authoring", f"draws {len(test_session_coverage.SESSIONS)} sessions"
     fewest, most = key_reader.MIN_CASES, key_reader.MAX_CASES
     yield "docs/authoring", f"{fewest} to {most}; default: {key_reader.DEFAULT_CASES}"
     slack = answer_key.Slack()
@@ -268,7 +268,15 @@ def test_the_schema_has_every_key() -> None:
 # ---- the tutorial ----
 
 #: The files of tests/course that grade a kata by its name.
-GRADED_BY = ("after", "contract", "layout", "readmes", "sessions", "shapes", "verdicts")
+GRADED_BY = (
+    "after",
+    "contract",
+    "layout",
+    "readmes",
+    "session_coverage",
+    "shapes_table",
+    "verdicts",
+)
 #: The tutorial's kata, and the one that it builds on.
 NEEDED = ("scale_2d", "leaky_relu")
 

@@ -22,7 +22,7 @@ from grader.verdict import (
     Finding,
     State,
 )
-from tests.support.making import OwnAndPar, attempt, evidence
+from tests.support.factories import OwnAndPar, attempt, evidence
 from tests.support.repositories import ROOT, with_text
 
 pytest.importorskip("libtpu")

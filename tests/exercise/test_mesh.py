@@ -8,7 +8,7 @@ import pytest
 
 from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
-from tests.support.meshed import TO_RIGHT_KEY
+from tests.support.mesh_katas import TO_RIGHT_KEY
 
 
 def _loaded(folder: Path, old: str, new: str) -> object:

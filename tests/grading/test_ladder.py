@@ -18,8 +18,8 @@ from pallascope.model import (
 )
 from pallascope.tpu import OnChip
 from tests.pallascope.support.calls import call, doubling, operand, output, trace
-from tests.pallascope.support.predicted import matmul, prediction, rows, uncompiled
-from tests.support.making import OwnAndPar, X, at_par, attempt, evidence, with_key
+from tests.pallascope.support.sample_predictions import matmul, prediction, rows, uncompiled
+from tests.support.factories import OwnAndPar, X, at_par, attempt, evidence, with_key
 
 TODO = Problem(Stage.TRACE, "NotImplementedError", "double it", todo=True)
 RAISED = Problem(Stage.TRACE, "NotImplementedError", "double it")

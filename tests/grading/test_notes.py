@@ -7,7 +7,7 @@ from grader.grading.ladder import Judgement, verdict
 from grader.verdict import MAX_STARS, State
 from pallascope.model import Accident, Note, Observation
 from tests.pallascope.support.calls import doubling, trace
-from tests.support.making import FILE, attempt, evidence
+from tests.support.factories import FILE, attempt, evidence
 
 NOTED = trace(doubling(), notes=(Note("interpret= is ignored", 7), Note("so is this")))
 

@@ -16,7 +16,7 @@ from pallascope.gpu.local_gpu_process import GpuRunResult
 from pallascope.model import Times
 from pallascope.tools.arrays import from_numpy, to_numpy
 from tests.plugin.test_for_gpus import BODY, KEY, SOLUTION
-from tests.sandbox.test_on_hardware import RunQuestion, Stub
+from tests.sandbox.test_gpu_runs import RunQuestion, Stub
 from tests.support.repositories import Repository
 
 DEVICE = "NVIDIA H100 80GB HBM3"

@@ -39,7 +39,7 @@ from tests.pallascope.support.core_map_kernels import (
     add_in_core_map,
 )
 from tests.pallascope.support.launches import shape
-from tests.pallascope.support.predicted import (
+from tests.pallascope.support.sample_predictions import (
     SIZE,
     prediction,
     refused,

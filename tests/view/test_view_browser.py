@@ -30,10 +30,10 @@ from pallascope.model import Mode, Role
 from pallascope.tpu import predictions
 from pallascope.tpu.pipeline_steps import follow, motions
 from pallascope.tpu.traffic import Traffic, traffic
-from tests.pallascope.support import hand_pipelines
+from tests.pallascope.support import manual_dma_launches
 from tests.pallascope.support.calls import array
 from tests.pallascope.support.launches import on_v5e, shape
-from tests.pallascope.support.solved import GROUPS, TILE, arguments
+from tests.pallascope.support.solved_katas import GROUPS, TILE, arguments
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: No network of its own: what the page asks for is what is asked for.
@@ -267,7 +267,7 @@ def by_hand(launch: Callable[..., Any]) -> Document:
 
 @pytest.mark.parametrize(
     ("launch", "turns"),
-    [(hand_pipelines.double_buffer, False), (hand_pipelines.one_after_another, True)],
+    [(manual_dma_launches.double_buffer, False), (manual_dma_launches.one_after_another, True)],
 )
 def test_a_double_buffer_that_does_not_overlap_is_seen(
     view: Callable[..., View], launch: Callable[..., Any], turns: bool
@@ -287,7 +287,7 @@ def test_a_double_buffer_that_does_not_overlap_is_seen(
 
 
 def test_a_moment_of_the_timeline_is_told_in_words(view: Callable[..., View]) -> None:
-    drawn = by_hand(hand_pipelines.double_buffer)
+    drawn = by_hand(manual_dma_launches.double_buffer)
     if drawn.kernels[0].timeline is None:
         pytest.skip("needs libtpu")
     page = view(drawn).page

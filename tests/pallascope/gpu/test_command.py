@@ -9,7 +9,7 @@ from pallascope.gpu import gpus
 from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
 from pallascope.gpu.gpu_resources import LaunchShape, occupancy, read_mix, read_resources
 from pallascope.gpu.toolchain import NotInstalled
-from tests.pallascope.gpu.test_reading import PTXAS, SASS, SPILLED
+from tests.pallascope.gpu.test_gpu_resources import PTXAS, SASS, SPILLED
 from tests.pallascope.support import ROOT
 
 FILE = ROOT / "tests" / "pallascope" / "support" / "gpu_launches.py"

@@ -1,4 +1,4 @@
-"""What is read from a kernel over a mesh of cores; of a pallas_call, `test_kernels` tells."""
+"""What is read from a kernel over a mesh of cores; of a pallas_call, `test_pallas_call` tells."""
 
 from __future__ import annotations
 

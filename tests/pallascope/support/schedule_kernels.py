@@ -2,7 +2,7 @@
 
     python -m tests.pallascope.support.schedule_kernels FILE
 
-compiles them and writes to FILE what tests/pallascope/tpu/schedule/test_compiled.py reads.
+compiles them and writes to FILE what schedule/test_compiled_schedules.py reads.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pallascope.tpu.excess_traffic import Bottleneck
 from pallascope.tpu.kernel_screen import kernel_notes
 from pallascope.tpu.schedule import OperandDmas
 from pallascope.tpu.traffic import BY_THE_KERNEL
-from tests.pallascope.support.predicted import (
+from tests.pallascope.support.sample_predictions import (
     BYTES_PER_CYCLE,
     SIZE,
     matmul,

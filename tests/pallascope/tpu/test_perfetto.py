@@ -12,7 +12,7 @@ import pytest
 from pallascope.tpu import Prediction
 from pallascope.tpu.perfetto import lanes, trace
 from pallascope.tpu.schedule import Transfer
-from tests.pallascope.support.predicted import (
+from tests.pallascope.support.sample_predictions import (
     SIZE,
     matmul,
     prediction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pallascope.tpu.prediction import Bound, roofline
-from tests.pallascope.support.predicted import BYTES_PER_CYCLE, prediction, schedule
+from tests.pallascope.support.sample_predictions import BYTES_PER_CYCLE, prediction, schedule
 
 THOUSAND = 1000 * BYTES_PER_CYCLE  # bytes that take all of a thousand cycles
 

@@ -6,7 +6,7 @@ import pytest
 
 from pallascope.tpu.schedule import NotUnderstood
 from pallascope.tpu.schedule.bundles import Instruction, parse
-from tests.pallascope.support.listings import bundles, listing
+from tests.pallascope.support.schedule_listings import bundles, listing
 
 
 def only(text: str) -> Instruction:

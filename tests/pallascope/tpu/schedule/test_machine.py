@@ -12,7 +12,15 @@ from pallascope.tpu.schedule import (
     simulate,
 )
 from pallascope.tpu.schedule.registers import Unknown
-from tests.pallascope.support.listings import CHIP, INPUT, OUTPUT, listing, place, run, simulated
+from tests.pallascope.support.schedule_listings import (
+    CHIP,
+    INPUT,
+    OUTPUT,
+    listing,
+    place,
+    run,
+    simulated,
+)
 
 X = "%s0 = inlined_call_operand.hbm [shape: f32[64,128], index: 0, kind: input]"
 O = "%s1 = inlined_call_operand.hbm [shape: f32[64,128], index: 1, kind: output]"  # noqa: E741

@@ -1,0 +1,121 @@
+"""Runs known mistakes, to compare their results with a wrong result.
+
+A wrong version is the solution with one known mistake made. It is traced by the worker that knows
+solutions, and run like any other launch. That takes about as long as the learner's own run, so the
+likeliest are tried first, and all together have a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from grader.exercise.answer_key import Mistake
+from grader.exercise.mutants import likeliest_mistakes
+from grader.sandbox.messages import (
+    RunResult,
+    RunTrace,
+    Traced,
+    TraceLaunch,
+    eager_copies,
+)
+from grader.sandbox.request_queue import RequestQueue
+from grader.verdict import Case, Check
+from pallascope.model import (
+    Array,
+    Axes,
+    Mode,
+    SourceFile,
+)
+
+#: For the known mistakes of one kata, in all hidden cases of one content of the learner's file.
+BUDGET = 1.0
+KEPT_RESULTS = 40  # results
+
+
+#: Whether a wrong version's results are those that were observed.
+Agrees = Callable[[tuple[Array, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongResult:
+    """A wrong result: of which file, on which case of which kata; how its launch is traced."""
+
+    written: SourceFile
+    solution: SourceFile
+    mistakes: tuple[Mistake, ...]
+    case: Case
+    inputs: tuple[Array, ...]
+    trace: TraceLaunch
+    mode: Mode
+
+
+class KnownMistakeRuns:
+    """Runs known mistakes; remembers what came out, which one it was, and how long it took."""
+
+    def __init__(self, trusted: RequestQueue, runs: Callable[[Axes], RequestQueue]) -> None:
+        self._trusted = trusted
+        self._runs = runs
+        self._results: dict[tuple[object, ...], tuple[Array, ...]] = {}
+        self._written: SourceFile | None = None
+        self._spent = 0.0
+        self._agreed = ""
+
+    def first(self, wrong_result: WrongResult, agrees: Agrees) -> str:
+        """The title of the first mistake whose results agree with what was observed; or "".
+
+        It is "", too, where the solution's results agree in the same sense: then nothing tells the
+        mistake from the solution on this case, and the cause is another one.
+        """
+        if wrong_result.written != self._written:
+            self._written, self._spent, self._agreed = wrong_result.written, 0.0, ""
+        for mistake, text in self._versions(wrong_result):
+            if text.encode() != wrong_result.written.content:  # else, it is what was observed
+                results = self._results_of(wrong_result, mistake, text)
+                if not results or not agrees(results):
+                    continue
+            if agrees(self._run(wrong_result, wrong_result.solution.content.decode())):
+                return ""
+            self._agreed = mistake.title
+            return mistake.title
+        return ""
+
+    def _versions(self, wrong_result: WrongResult) -> Sequence[tuple[Mistake, str]]:
+        text = wrong_result.solution.content.decode()
+        # Others raise, or have the right values.
+        wrong = [m for m in wrong_result.mistakes if m.caught in (Check.VALUES, Check.RANDOM)]
+        versions = likeliest_mistakes(
+            wrong_result.written.content.decode(errors="replace"), text, wrong
+        )
+        # What it was on one hidden case, it is likely on the next.
+        return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
+
+    def _results_of(
+        self, wrong_result: WrongResult, mistake: Mistake, version: str
+    ) -> tuple[Array, ...]:
+        """What comes out of a wrong version; nothing where it raises, or no time is left."""
+        key = (wrong_result.solution, version, str(wrong_result.case), wrong_result.case.seed)
+        if key not in self._results:
+            if self._spent >= BUDGET and mistake.title != self._agreed:
+                return ()
+            started = time.perf_counter()
+            self._results[key] = self._run(wrong_result, version)
+            self._spent += time.perf_counter() - started
+            while len(self._results) > KEPT_RESULTS:
+                del self._results[next(iter(self._results))]
+        return self._results[key]
+
+    def _run(self, wrong_result: WrongResult, version: str) -> tuple[Array, ...]:
+        """What comes out of a wrong version; nothing where it raises."""
+        source = SourceFile(wrong_result.solution.file, version.encode())
+        question = dataclasses.replace(wrong_result.trace, source=source)
+        traced = self._trusted.answer(question, keep=False)
+        if not isinstance(traced, Traced) or traced.problem:
+            return ()
+        case, mode, inputs = wrong_result.case, wrong_result.mode, wrong_result.inputs
+        launch = (source, traced.trace, inputs, question.device, question.name)
+        run = RunTrace(*launch, mode, case.seed, eager=eager_copies(case))
+        ran = self._runs(question.device.mesh).answer(run)
+        return ran.outputs if isinstance(ran, RunResult) and not ran.problem else ()

@@ -1,0 +1,68 @@
+"""What is said of a launch that sends more to other chips than par, with numbers made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from grader.checks import cost
+from grader.checks.communication_cost import dearest
+from grader.verdict import Finding
+from pallascope.model import (
+    RESHARDING,
+    ArrayType,
+    Collective,
+    RunCount,
+)
+from pallascope.tpu import OnChip
+from tests.pallascope.support.sample_predictions import prediction, schedule
+from tests.support.factories import OwnAndPar, attempt, evidence
+
+KERNEL = prediction(schedule(cycles=1000, size=1_000_000))
+PART = ArrayType("float32", (128, 256))
+SUM = Collective("psum", ("model",), 2, (PART,), 1 << 17, line=57)
+GATHER = Collective("all_gather", ("model",), 2, (PART,), 1 << 18, line=58)
+LAID = Collective(RESHARDING, ("data", "model"), 4, (PART,), 1 << 18)
+
+
+def judged(own: tuple[Collective, ...], par: tuple[Collective, ...]) -> Finding | None:
+    sides = (OnChip(None, (KERNEL,), around) for around in (own, par))
+    found = cost.check(evidence(attempt(), on_chips=OwnAndPar(*sides)))
+    assert found is None or isinstance(found, Finding)
+    return found
+
+
+@pytest.mark.parametrize("own", [(), (SUM,), (dataclasses.replace(SUM, line=1),)])
+def test_what_sends_no_more_than_par_passes(own: tuple[Collective, ...]) -> None:
+    assert judged(own, (SUM,)) is None
+
+
+def test_a_collective_that_par_does_not_have_is_named() -> None:
+    found = judged((SUM, GATHER), (SUM,))
+    assert found is not None
+    assert found.phrase == '3.0× par\'s bytes over the links: all_gather over "model"'
+    text = " ".join(found.message.split())
+    assert "sends 384 KiB to others; par sends 128 KiB (3.00×, up to 1.10× passes)" in text
+    assert 'all_gather over "model" (2 devices) of float32[128, 256], line 58: 256 KiB' in text
+    assert "works on all of them" in text
+
+
+def test_where_par_sends_nothing_there_is_no_ratio() -> None:
+    found = judged((LAID,), ())
+    assert found is not None
+    assert found.phrase.startswith("bytes over the links, and par needs none: resharding over")
+    assert "par sends nothing" in found.message
+    assert "in_specs the same axes" in " ".join(found.message.split())
+
+
+def test_turns_that_nobody_can_count_get_no_verdict() -> None:
+    found = judged((dataclasses.replace(SUM, runs=RunCount(untold=True)),), (SUM,))
+    assert found is not None
+    assert found.phrase.startswith('no verdict: a loop around psum over "model"')
+
+
+def test_those_that_par_has_too_are_not_named() -> None:
+    twice = dataclasses.replace(SUM, runs=RunCount(times=2))
+    assert dearest((SUM, GATHER, SUM), (SUM,)) == (GATHER, SUM)
+    assert dearest((twice,), (SUM,)) == (twice,)
