@@ -1,7 +1,8 @@
 """Right kernels in other styles are accepted: each earns the stars that its file says.
 
-Each is graded on one hidden case, and one that costs more than par also on the production case.
-With `--every-case`, as in `.ci/full`, they are graded on all hidden cases.
+A session grades the first variant of each kata on one hidden case, and one that costs more than par
+also on the production case. With `--every-case`, as in `.ci/full`, all are graded on all hidden
+cases; with -k, all that it selects.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ FEWEST = 2
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "variant" not in metafunc.fixturenames:
         return
-    metafunc.parametrize("variant", variants(), ids=lambda variant: variant.id)
+    option = metafunc.config.getoption
+    chosen = variants()
+    if not (option("keyword") or option("--every-case")):
+        chosen = tuple({variant.kata.id: variant for variant in reversed(chosen)}.values())[::-1]
+    metafunc.parametrize("variant", chosen, ids=lambda variant: variant.id)
 
 
 @pytest.mark.verdict
