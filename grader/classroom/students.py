@@ -21,6 +21,7 @@ from grader.exercise.repository import is_stub
 from grader.record.ledger import LEDGER, Ledger, parse_ledger
 from grader.record.status import FileState
 from grader.tools.git import blob_id
+from pallascope.tools.text import printable
 
 #: A clone may be so many levels below the class's folder: FOLDER/assignment/student.
 MAX_DEPTH = 3
@@ -38,7 +39,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """One student's clone. The student's name is the folder's path below the class's folder."""
+    """One student's clone. The student's name is the folder's path below the class's, printable."""
 
     student: str
     root: Path
@@ -96,8 +97,9 @@ def find_clones(folder: Path) -> Classroom:
     others: list[str] = []
     for child in _folders(folder):
         roots = list(_clones_in(child, MAX_DEPTH - 1))
-        clones += [Clone(root.relative_to(folder).as_posix(), root) for root in roots]
-        others += [] if roots else [child.name]
+        names = [printable(root.relative_to(folder).as_posix()) for root in roots]
+        clones += map(Clone, names, roots)
+        others += [] if roots else [printable(child.name)]
     if not clones:
         raise NoClass(f"no folder in {folder} is a clone of the course: none holds {KATAS}/")
     return Classroom(tuple(clones), tuple(others))

@@ -31,8 +31,10 @@ def replace_text(file: Path, text: str) -> None:
 
 def describe_os_error(error: OSError) -> str:
     """An error with its file, and a hint if the file is read-only."""
-    if error.strerror is None or error.filename is None:
+    if error.strerror is None:
         return str(error)
+    if error.filename is None:
+        return error.strerror
     message = f"{error.filename}: {error.strerror}"
     hint = ". This needs a clone that you may change"
     return message + hint if error.errno in _READ_ONLY else message
@@ -52,7 +54,7 @@ def exit_code(command: Callable[[], int], name: str) -> int:
         try:
             return command()
         finally:
-            sys.stdout.flush()
+            print(end="", flush=True)  # nothing where there is no stdout, as after `>&-`
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the last flush
         return EXIT_CLOSED_PIPE

@@ -42,6 +42,15 @@ def test_students_are_folders_at_any_of_three_levels(tmp_path: Path) -> None:
     assert found.others == ("a", "notes")
 
 
+def test_no_name_of_a_folder_steers_a_terminal(tmp_path: Path) -> None:
+    root = tmp_path / "a\x1b[2Jd\u202ea" / "k"
+    clone(root)
+    (tmp_path / "\x1b[2J").mkdir()
+    found = find_clones(tmp_path)
+    assert found.clones == (Clone(r"a\x1b[2Jd\u202ea/k", root),)
+    assert found.others == (r"\x1b[2J",)
+
+
 def test_a_link_to_a_clone_is_no_student(tmp_path: Path) -> None:
     clone(tmp_path / "ada")
     (tmp_path / "bob").symlink_to(tmp_path / "ada")

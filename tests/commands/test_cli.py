@@ -297,6 +297,15 @@ def test_a_reader_that_has_gone_is_no_error(shop: Shop, words: list[str]) -> Non
         assert bool(ran.stderr) == (words == ["nothing"])
 
 
+@pytest.mark.parametrize("words", ["list", "hint double", "--help", "nothing", ""])
+def test_output_that_nobody_wants_is_no_error(shop: Shop, words: str) -> None:
+    """As after `>&-`: there is no standard output."""
+    command = f'"$0" -m grader.cli {words} >&-'
+    ran = subprocess.run(["sh", "-c", command, sys.executable], cwd=shop.root, capture_output=True)
+    assert b"Traceback" not in ran.stderr
+    assert ran.returncode == (2 if words == "nothing" else 0)
+
+
 DAMAGED = {
     "no-json": b"{",
     "no-utf8": b"\xff",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -95,3 +96,4 @@ def test_an_error_is_told_without_its_number(tmp_path: Path) -> None:
         (tmp_path / "nowhere").read_text()
     assert describe_os_error(raised.value) == f"{tmp_path}/nowhere: No such file or directory"
     assert describe_os_error(OSError("a reason")) == "a reason"
+    assert describe_os_error(OSError(errno.ENOSPC, "No space left")) == "No space left"
