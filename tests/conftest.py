@@ -146,10 +146,10 @@ def shared(shop: Shop, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch) -> 
     """The shop, its commands at a pool that others have sat at."""
 
     @contextlib.contextmanager
-    def studio(chip: str | None, gpu: str = "h100") -> Iterator[WorkerClient]:
+    def study_client(chip: str | None, gpu: str = "h100") -> Iterator[WorkerClient]:
         yield WorkerClient(lines, (chip or DEFAULT,), literally=chip is not None, gpu=gpu)
 
-    monkeypatch.setattr(cost_studies, "studio", studio)
+    monkeypatch.setattr(cost_studies, "study_client", study_client)
     return shop
 
 

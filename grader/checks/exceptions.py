@@ -22,8 +22,8 @@ from grader.verdict import Check, Finding
 from pallascope.model import Accident, KernelCall, Problem, Role, Stage
 from pallascope.tpu import OnChip, Prediction
 
-#: What kernels.NotCarried is called as a Problem.
-NOT_CARRIED = "NotCarried"
+#: What kernels.NotSerializable is called as a Problem.
+NOT_CARRIED = "NotSerializable"
 #: Of an exception in the lines around the regions.
 GIVEN = (
     "The line that fails is given code and right as it stands: look at what your line hands to it, "

@@ -24,7 +24,7 @@ from pallascope.model import GpuFault, GpuHazard, Problem, Stage
 Words = tuple[str, str, str, str]
 
 
-def disorder_finding(fault: GpuFault, file: str) -> Finding:
+def ordering_finding(fault: GpuFault, file: str) -> Finding:
     """Explain a fault. `file` is the learner's, relative to the root."""
     phrase, happens, why, advice = _words(fault)
     parts = [happens]
@@ -396,4 +396,4 @@ def _a_gpu_tells(evidence: GpuEvidence) -> bool:
 
 def _disorder(evidence: GpuEvidence, kinds: tuple[GpuHazard, ...]) -> Finding | None:
     faults = [fault for fault in evidence.observed.gpu_faults if fault.hazard in kinds]
-    return disorder_finding(faults[0], evidence.file) if faults else None
+    return ordering_finding(faults[0], evidence.file) if faults else None

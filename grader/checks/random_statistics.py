@@ -61,7 +61,7 @@ def deviation(variance: float, largest: float, chance: float) -> float:
 
 
 @dataclass(frozen=True)
-class Throws:
+class RandomResult:
     """One result beside its outcomes, all of the result's shape.
 
     Each outcome may be off by `allowed`, elementwise.
@@ -75,7 +75,7 @@ class Throws:
     allowed: tuple[Floats, Floats]
 
     @classmethod
-    def of(cls, name: str, actual: Array, outcomes: Outcomes, roundings: int) -> Throws:
+    def of(cls, name: str, actual: Array, outcomes: Outcomes, roundings: int) -> RandomResult:
         """A result, which may have been rounded to its dtype so often since it was drawn.
 
         And what led to that may be a few roundings of float32 off; without any, all is exact.
@@ -146,12 +146,12 @@ class Band:
         return abs(self.found - self.wanted) > self.explained
 
 
-def off_by_chance(throws: Throws, budget: ErrorBudget) -> Band:
+def off_by_chance(throws: RandomResult, budget: ErrorBudget) -> Band:
     """All elements as one band."""
     return _band(throws, throws.open, 0.0, 1.0, budget, 1)
 
 
-def bands(throws: Throws, budget: ErrorBudget) -> tuple[Band, ...]:
+def bands(throws: RandomResult, budget: ErrorBudget) -> tuple[Band, ...]:
     """The elements by their chance, in bands of equal width; those that hold none are left out."""
     edges = np.linspace(0, 1, BANDS + 1)
     found = []
@@ -163,7 +163,12 @@ def bands(throws: Throws, budget: ErrorBudget) -> tuple[Band, ...]:
 
 
 def _band(
-    throws: Throws, within: Mask, first: float, last: float, budget: ErrorBudget, comparisons: int
+    throws: RandomResult,
+    within: Mask,
+    first: float,
+    last: float,
+    budget: ErrorBudget,
+    comparisons: int,
 ) -> Band:
     elements = int(within.sum())
     count = max(elements, 1)
@@ -188,7 +193,9 @@ class Again:
     expected: float
 
 
-def repeated_within(throws: Throws, budget: ErrorBudget, centred: bool = False) -> Again | None:
+def repeated_within(
+    throws: RandomResult, budget: ErrorBudget, centred: bool = False
+) -> Again | None:
     """The distance at which a result repeats itself most; None where it doesn't.
 
     Of one with the wrong share of high elements, all pairs are alike more often than they should
@@ -207,7 +214,7 @@ def repeated_within(throws: Throws, budget: ErrorBudget, centred: bool = False) 
     return _found(throws, throws, sums[:rows], bound)
 
 
-def repeated_between(one: Throws, other: Throws, budget: ErrorBudget) -> Again | None:
+def repeated_between(one: RandomResult, other: RandomResult, budget: ErrorBudget) -> Again | None:
     """The distance at which one result repeats another most, which may be 0; None for none."""
     sums = _sums_of_products(_flat(other.excess), _flat(one.excess))
     variance = _flat(one.variance).sum() * other.largest**2
@@ -227,7 +234,7 @@ def _sums_of_products(one: Floats, other: Floats) -> Floats:
     return np.roll(sums, one.shape[1] - 1, axis=1)[:, : 2 * one.shape[1] - 1]
 
 
-def _found(one: Throws, other: Throws, sums: Floats, bound: float) -> Again | None:
+def _found(one: RandomResult, other: RandomResult, sums: Floats, bound: float) -> Again | None:
     at = int(np.argmax(np.abs(sums)))
     if abs(sums.flat[at]) <= bound:
         return None
@@ -238,7 +245,7 @@ def _found(one: Throws, other: Throws, sums: Floats, bound: float) -> Again | No
     return _agreement(one, other, rows, columns)
 
 
-def _agreement(one: Throws, other: Throws, rows: int, columns: int) -> Again:
+def _agreement(one: RandomResult, other: RandomResult, rows: int, columns: int) -> Again:
     """How often elements of `one` are like those of `other`, so many rows and columns further."""
     here = _overlap(-rows), _overlap(-columns)
     there = _overlap(rows), _overlap(columns)

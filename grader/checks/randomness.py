@@ -26,7 +26,7 @@ from grader.checks.random_statistics import (
     Again,
     Band,
     ErrorBudget,
-    Throws,
+    RandomResult,
     bands,
     off_by_chance,
     repeated_between,
@@ -63,7 +63,7 @@ class Words:
     blocks: tuple[tuple[int | None, ...], ...] = ()
 
 
-def neither(throws: Throws, words: Words) -> Finding:
+def neither(throws: RandomResult, words: Words) -> Finding:
     """Of elements that nothing could have been drawn as."""
     low, high = words.names
     wrong = int(throws.neither.sum())
@@ -82,7 +82,7 @@ def neither(throws: Throws, words: Words) -> Finding:
     return _finding(headline, f"{headline}.", worst=worst, why=why)
 
 
-def share_message(throws: Throws, all_of_it: Band, words: Words) -> Finding:
+def share_message(throws: RandomResult, all_of_it: Band, words: Words) -> Finding:
     """Of too many elements, or too few, that are high."""
     low, _ = words.names
     found, wanted = 1 - all_of_it.found, 1 - all_of_it.wanted
@@ -103,7 +103,7 @@ def share_message(throws: Throws, all_of_it: Band, words: Words) -> Finding:
     )
 
 
-def odds(throws: Throws, by_chance: Sequence[Band], words: Words) -> Finding:
+def odds(throws: RandomResult, by_chance: Sequence[Band], words: Words) -> Finding:
     """Of elements whose own chance doesn't decide."""
     _, high = words.names
     headline = f"{throws.name}: the odds are not those of each element"
@@ -124,7 +124,7 @@ def odds(throws: Throws, by_chance: Sequence[Band], words: Words) -> Finding:
     return _finding(headline, f"{headline}.", odds="\n".join(rows), why=why)
 
 
-def repetition(throws: Throws, again: Again, words: Words) -> Finding:
+def repetition(throws: RandomResult, again: Again, words: Words) -> Finding:
     """Of bits that are used twice in one result."""
     further = _further(again)
     headline = f"{throws.name}: the same bits again, {further}"
@@ -138,7 +138,7 @@ def repetition(throws: Throws, again: Again, words: Words) -> Finding:
 
 
 def other_bits(
-    first: Throws, other: Throws, part: float, shifted: Again | None, words: Words
+    first: RandomResult, other: RandomResult, part: float, shifted: Again | None, words: Words
 ) -> Finding:
     """Of two results that should be drawn by the same bits."""
     low, high = words.names
@@ -161,7 +161,7 @@ def other_bits(
 
 
 def by_order(
-    names: Sequence[str], one: Mapping[int, Throws], other: Mapping[int, Throws]
+    names: Sequence[str], one: Mapping[int, RandomResult], other: Mapping[int, RandomResult]
 ) -> Finding:
     """Of results that are others when the steps are taken in another order, on one core."""
     differ = [n for n in one if (one[n].is_high != other[n].is_high).any()]
@@ -179,7 +179,7 @@ def by_order(
     )
 
 
-def same_for_seeds(throws: Throws, again: Again, changed: str, words: Words) -> Finding:
+def same_for_seeds(throws: RandomResult, again: Again, changed: str, words: Words) -> Finding:
     """Of a launch that draws alike for two seeds."""
     if not again.rows and not again.columns:
         headline = f"{throws.name}: another seed changes too little"
@@ -230,7 +230,7 @@ def _of_blocks(again: Again, words: Words) -> str:
     return ""
 
 
-def _worst(throws: Throws) -> tuple[int, ...]:
+def _worst(throws: RandomResult) -> tuple[int, ...]:
     """The element that is furthest from both of its outcomes; NaN where there is one."""
     with np.errstate(invalid="ignore"):
         error = np.minimum(abs(throws.actual - throws.low), abs(throws.actual - throws.high))
@@ -239,7 +239,7 @@ def _worst(throws: Throws) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(at, throws.actual.shape))
 
 
-def _factor(throws: Throws, words: Words) -> str:
+def _factor(throws: RandomResult, words: Words) -> str:
     """How far off those elements are: by one factor from being high, or by so many steps."""
     if not (throws.allowed[0].any() or throws.allowed[1].any()):
         return _steps(throws, words)
@@ -260,7 +260,7 @@ def _factor(throws: Throws, words: Words) -> str:
     return f"They are {number(round(middle, 3))} times what they are {words.names[1]}."
 
 
-def _steps(throws: Throws, words: Words) -> str:
+def _steps(throws: RandomResult, words: Words) -> str:
     """How far off elements are that should be one of two neighbours."""
     wrong = throws.neither & (throws.high != throws.low)
     low, high, actual = throws.low[wrong], throws.high[wrong], throws.actual[wrong]
@@ -307,7 +307,7 @@ class _Judging:
     random: Randomness
 
     @cached_property
-    def thrown(self) -> dict[int, Throws]:
+    def thrown(self) -> dict[int, RandomResult]:
         """The random results, by position."""
         return self._thrown(self.evidence.outputs)
 
@@ -339,7 +339,7 @@ class _Judging:
             for other in others:
                 yield from self._drawn_alike(self.thrown[first], self.thrown[other])
 
-    def _drawn_alike(self, first: Throws, other: Throws) -> Iterator[Finding]:
+    def _drawn_alike(self, first: RandomResult, other: RandomResult) -> Iterator[Finding]:
         both = first.open & other.open
         differ = both & (first.is_high != other.is_high)
         if differ.any():
@@ -372,11 +372,11 @@ class _Judging:
             return interpreter_finding(run.problem, self.evidence.file, calls)
         return complaint_finding(run.complaints) if run.complaints else None
 
-    def _thrown(self, outputs: tuple[Array, ...]) -> dict[int, Throws]:
+    def _thrown(self, outputs: tuple[Array, ...]) -> dict[int, RandomResult]:
         roundings = 0 if self.random.exact else self.evidence.key.roundings.results
         outcomes = self.evidence.reference.outcomes
         return {
-            position: Throws.of(name, actual, may_be, roundings)
+            position: RandomResult.of(name, actual, may_be, roundings)
             for position, (name, actual, may_be) in enumerate(
                 zip(self._results(), outputs, outcomes, strict=True)
             )

@@ -131,7 +131,7 @@ def _comparison_line(kata: Kata) -> str:
         return ""
     try:
         case = cost_studies.case_of(kata, None, 0, {})
-        with cost_studies.studio(None) as client:
+        with cost_studies.study_client(None) as client:
             launch = cost_studies.study(client, kata, case)
     except ValueError:  # what can't be studied: kata cost says why
         return ""

@@ -96,7 +96,7 @@ def named_launch(
         )
     given = assignments(options.sizes)
     case = cost_studies.case_of(kata, options.case, options.seed, given)
-    with cost_studies.studio(options.chip, getattr(options, "gpu", GPUS[0])) as client:
+    with cost_studies.study_client(options.chip, getattr(options, "gpu", GPUS[0])) as client:
         if given:
             cost_studies.fits(client, kata, case)
         yield client, case
@@ -262,7 +262,7 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
             f"{kata.name} has no kernel with sizes to choose: leave --sweep out"
         )
     case = cost_studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
-    with cost_studies.studio(options.chip) as client:
+    with cost_studies.study_client(options.chip) as client:
         measured, chip = cost_studies.baselines(client, kata, case), client.chip(kata)
     show(baselines_screen(measured, kata.name, str(case), chip), console)
     return 0
@@ -277,7 +277,7 @@ def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     defaults = {name: str(cost_studies.common(sizes)) for name, sizes in listed.items()}
     case = cost_studies.case_of(kata, options.case, options.seed, {**defaults, **given})
     tries = combinations(swept)
-    with cost_studies.studio(options.chip) as client:
+    with cost_studies.study_client(options.chip) as client:
         predictions = cost_studies.sweep(client, kata, case, tries)
         err, chip = Console(stderr=True), client.chip(kata)
         progress = track(predictions, "predicting", len(tries), console=err, transient=True)

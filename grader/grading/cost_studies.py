@@ -41,7 +41,7 @@ from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 from pallascope.tpu.sweep import SweepRow
 
 
-def misfit(client: WorkerClient, kata: Kata, case: Case) -> str:
+def misfit_reason(client: WorkerClient, kata: Kata, case: Case) -> str:
     """Why the kata's launch is not made for the sizes of a case, as a sentence; "" where it is.
 
     Raises SandboxError.
@@ -49,7 +49,7 @@ def misfit(client: WorkerClient, kata: Kata, case: Case) -> str:
     why = no_multiple(kata.key, case.sizes)
     if why or not kata.key.target.uses_libtpu:  # other kernels have no index maps to look at
         return why
-    return unreached(client, kata, case)
+    return unreached_blocks(client, kata, case)
 
 
 def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
@@ -69,7 +69,7 @@ def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
     return ""
 
 
-def unreached(client: WorkerClient, kata: Kata, case: Case) -> str:
+def unreached_blocks(client: WorkerClient, kata: Kata, case: Case) -> str:
     """Why the solution itself is wrong at the sizes of a case, as a sentence; "" where it is right
     as far as its index maps tell. Raises SandboxError."""
     try:
@@ -139,7 +139,7 @@ class NoStudy(ValueError):
 
 
 @contextlib.contextmanager
-def studio(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]:
+def study_client(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]:
     """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
 
     Those for GPUs are asked about on `gpu`.
@@ -191,7 +191,7 @@ def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, st
 
 def fits(client: WorkerClient, kata: Kata, case: Case) -> None:
     """Raise NoStudy where the kata's launch is not made for these sizes."""
-    if why := misfit(client, kata, case):
+    if why := misfit_reason(client, kata, case):
         raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
@@ -257,7 +257,7 @@ def sweep(
     file, _ = kata.location()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
-        if misfit(client, kata, other):
+        if misfit_reason(client, kata, other):
             yield SweepRow(chosen, (), MISFIT), False
             continue
         reference = client.inputs(kata, other)

@@ -29,7 +29,7 @@ from grader.sandbox.launch_client import (
     learners_file,
     solution_file,
 )
-from grader.sandbox.messages import EstimateXla, Measure, Refer, Warm
+from grader.sandbox.messages import EstimateXla, EvaluateReference, Measure, Warm
 from grader.sandbox.mutant_trials import BrokenPlanted, TrialSubject
 from grader.sandbox.request_queue import SECONDS
 from grader.verdict import Case
@@ -120,7 +120,7 @@ class WorkerClient:
         """The same without the expected results, for cases of any size. Raises BrokenKata."""
         return self._referred(kata, _refer(kata, case, evaluated=False))
 
-    def _referred(self, kata: Kata, question: Refer) -> Reference:
+    def _referred(self, kata: Kata, question: EvaluateReference) -> Reference:
         self._queues.turn_to(kata.id)
         match self._queues.trusted.answer(question):
             case Reference() as reference:
@@ -261,11 +261,11 @@ class WorkerClient:
         return self._queues.known_mistakes.first(wrong_result, agrees)
 
 
-def _refer(kata: Kata, case: Case, evaluated: bool) -> Refer:
+def _refer(kata: Kata, case: Case, evaluated: bool) -> EvaluateReference:
     spec, results = kata.key.kind not in (KataKind.PREDICTIONS, KataKind.TEST), ()
     if asked := kata.key.predictions:
         results = (ArrayType("float32", (len(asked.programs), len(QUANTITIES))),)
-    return Refer(solution_file(kata), kata.name, case, evaluated, spec, results)
+    return EvaluateReference(solution_file(kata), kata.name, case, evaluated, spec, results)
 
 
 def _in_short(problem: Problem) -> str:

@@ -16,7 +16,7 @@ from types import TracebackType
 
 from grader.exercise.regions import RegionError, regions
 from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
-from pallascope.kernels import CALLBACK_LOGGER, NotCarried, NotLowered
+from pallascope.kernels import CALLBACK_LOGGER, NotLowered, NotSerializable
 from pallascope.model import (
     Note,
     Problem,
@@ -131,7 +131,7 @@ def _message(error: BaseException) -> str:
 def _place(error: BaseException, source: SourceFile) -> SourceLine | None:
     if isinstance(error, SyntaxError) and error.lineno and error.filename == source.file:
         return source.place(error.lineno)
-    if isinstance(error, NotCarried) and error.place:
+    if isinstance(error, NotSerializable) and error.place:
         return source.place(error.place)
     seen: set[int] = set()
     current: BaseException | None = error

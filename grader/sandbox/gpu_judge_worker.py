@@ -28,7 +28,7 @@ from pallascope.gpu.gpu_compile_process import compiled
 from pallascope.gpu.gpu_interpreter import run_interpreted
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
 from pallascope.gpu.gpus import named, program_of
-from pallascope.gpu.thread_block import disorders
+from pallascope.gpu.thread_block import ordering_hazards
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.calls import called_as_written
 from pallascope.model import (
@@ -66,7 +66,7 @@ def _read(question: ReadTrace) -> RunResult:
         traced_on(question.device),
     ):
         launch, trace = _launch_and_trace(question)
-        faults = disorders(launch.closed, question.source) if question.followed else ()
+        faults = ordering_hazards(launch.closed, question.source) if question.followed else ()
         return RunResult(None, trace, gpu_faults=faults)
     return RunResult(caught.problem)
 
@@ -76,7 +76,7 @@ def _ran(question: RunTrace) -> RunResult:
     with traced_on(question.device):
         with exception_reports.caught(question.source, Stage.TRACE) as caught:
             launch, trace = _launch_and_trace(question)
-            faults = disorders(launch.closed, question.source, values)
+            faults = ordering_hazards(launch.closed, question.source, values)
         if caught.problem:
             return RunResult(caught.problem)
         if faults:  # they decide the verdict, and the run may never end

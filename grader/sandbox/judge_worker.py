@@ -16,9 +16,9 @@ from grader.sandbox import exception_reports, warmup
 from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
     Answer,
-    Follow,
-    LookCloser,
-    Looked,
+    FollowBlocks,
+    Investigated,
+    InvestigateRun,
     Predict,
     Question,
     ReadTrace,
@@ -32,7 +32,7 @@ from grader.sandbox.trace_worker import traced_on
 from pallascope.kernels import (
     CopiesDiffer,
     CopyWatch,
-    Meetings,
+    DeviceFaultLog,
     TracedLaunch,
     overhangs,
     watching,
@@ -85,11 +85,11 @@ def answer(question: Question) -> Answer:
             return _read(question)
         case RunTrace():
             return _ran(question)
-        case LookCloser():
+        case InvestigateRun():
             return _looked(question)
         case Predict():
             return _predicted(question)
-        case Follow():
+        case FollowBlocks():
             return _followed(question)
         case Warm():
             return _warm(question)
@@ -98,12 +98,12 @@ def answer(question: Question) -> Answer:
 
 def _surroundings(question: TraceQuestion) -> contextlib.AbstractContextManager[None]:
     """The chip for which the launch was traced, unless it is run on one that is there."""
-    if isinstance(question, RunTrace | LookCloser) and _mode(question) is Mode.COMPILED:
+    if isinstance(question, RunTrace | InvestigateRun) and _mode(question) is Mode.COMPILED:
         return contextlib.nullcontext()
     return traced_on(question.device)
 
 
-def _mode(question: RunTrace | LookCloser) -> Mode:
+def _mode(question: RunTrace | InvestigateRun) -> Mode:
     """How a launch is run: several devices are simulated in every mode.
 
     The plain interpreter has no copies between them.
@@ -112,14 +112,14 @@ def _mode(question: RunTrace | LookCloser) -> Mode:
 
 
 def launch_of(question: TraceQuestion) -> TracedLaunch:
-    """The launch that a question is about. Raises CarrierError where it takes other inputs."""
+    """The launch that a question is about. Raises SerializationError if it takes other inputs."""
     launch = TracedLaunch.carried(question.trace)
     launch.demand_inputs([ArrayType(array.dtype, array.shape) for array in question.inputs])
     return launch
 
 
 def launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
-    """A launch, and what is read from its trace. Raises CarrierError, and what JAX raises."""
+    """A launch, and what is read from its trace. Raises SerializationError, and what JAX raises."""
     launch = launch_of(question)
     trace = launch.trace(question.source.file, f"{question.name}_spec")
     notes = (*trace.notes, *notes_on(question.source))
@@ -161,10 +161,10 @@ def _run(question: RunTrace) -> RunResult:
             return RunResult(caught.problem)
         outputs = ()
         copies = CopyWatch(question.source)
-        meetings = Meetings(question.source, question.device.mesh)
+        device_log = DeviceFaultLog(question.source, question.device.mesh)
         with (
             watching() as watch,
-            watching_devices(meetings) if question.device.mesh else contextlib.nullcontext(),
+            watching_devices(device_log) if question.device.mesh else contextlib.nullcontext(),
             exception_reports.caught(question.source, Stage.RUN) as caught,
             watching_copies(copies),
         ):
@@ -173,22 +173,22 @@ def _run(question: RunTrace) -> RunResult:
             try:
                 results = launch.run(values, mode, question.seed, **how)
             except CopiesDiffer as differ:
-                meetings.faults.append(differ.fault)
+                device_log.faults.append(differ.fault)
                 raise
             outputs = tuple(map(arrays.from_numpy, results))
         for over in watch.left_over if question.device.mesh else ():
-            meetings.left(over)
+            device_log.left(over)
         return RunResult(
             caught.problem,
             trace,
             outputs,
             watch.complaints,
             copy_faults=tuple(copies.faults),
-            device_faults=tuple(meetings.faults),
+            device_faults=tuple(device_log.faults),
         )
 
 
-def _looked(question: LookCloser) -> Looked:
+def _looked(question: InvestigateRun) -> Investigated:
     """What can't be had stays empty."""
     values = list(map(arrays.to_numpy, question.inputs))
     walk, with_zeros, padding = None, (), None
@@ -206,11 +206,11 @@ def _looked(question: LookCloser) -> Looked:
                 with_zeros = tuple(map(arrays.from_numpy, results))
             with exception_reports.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
-    return Looked(walk, with_zeros, padding)
+    return Investigated(walk, with_zeros, padding)
 
 
 def _padding(
-    launch: TracedLaunch, question: LookCloser, with_zeros: tuple[Array, ...]
+    launch: TracedLaunch, question: InvestigateRun, with_zeros: tuple[Array, ...]
 ) -> tuple[str, ...] | None:
     """The inputs whose padding makes NaN of what is none with zeros everywhere.
 
@@ -252,7 +252,7 @@ def _predicted(question: Predict) -> OnChip:
     return OnChip(caught.problem)
 
 
-def _followed(question: Follow) -> LaunchMotion:
+def _followed(question: FollowBlocks) -> LaunchMotion:
     """Where the blocks lie, step by step."""
     values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):

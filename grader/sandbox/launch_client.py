@@ -18,15 +18,15 @@ from grader.sandbox.known_mistakes import KnownMistakeRuns
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import (
     Answer,
-    Follow,
-    LookCloser,
-    Looked,
+    EvaluateBlocks,
+    FollowBlocks,
+    Investigated,
+    InvestigateRun,
     Predict,
     ReadTrace,
     RunResult,
     RunTrace,
     Shares,
-    TakeShares,
     TargetDevice,
     Traced,
     TraceLaunch,
@@ -356,7 +356,7 @@ class TpuLaunchClient(LaunchClient):
             return traced
         if traced.problem:
             return LaunchMotion(traced.problem)
-        question = Follow(*self.about(traced))
+        question = FollowBlocks(*self.about(traced))
         return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
     def clues(self, observed: Observation) -> Clues:
@@ -369,14 +369,14 @@ class TpuLaunchClient(LaunchClient):
             return Clues()
         kata, case, inputs = self.kata, self.case, self.reference.inputs
         calls = observed.trace.calls
-        shares = TakeShares(solution_file(kata), kata.name, case, inputs, calls)
+        shares = EvaluateBlocks(solution_file(kata), kata.name, case, inputs, calls)
         self.queues.trusted.ask(shares)
         with_zeros, eager = any(map(holds_nan, observed.outputs)), eager_copies(case)
         launch = self.about(traced)
-        question = LookCloser(*launch, self.mode, case.seed, with_zeros, eager)
+        question = InvestigateRun(*launch, self.mode, case.seed, with_zeros, eager)
         looked = self.queues.runs(self.device.mesh).answer(question, self.seconds)
         taken = self.queues.trusted.answer(shares)
-        looked = looked if isinstance(looked, Looked) else Looked()
+        looked = looked if isinstance(looked, Investigated) else Investigated()
         return Clues(
             looked.walk,
             looked.with_zeros,

@@ -53,7 +53,7 @@ class WorkerRole(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refer:
+class EvaluateReference:
     """Inputs and, `evaluated`, what must come back. At real sizes that takes long.
 
     Without a `spec` there are no inputs, and what must come back has the types `results`.
@@ -68,7 +68,7 @@ class Refer:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeShares:
+class EvaluateBlocks:
     """What the spec makes of the first and the last block alone of each input of these kernels."""
 
     source: SourceFile
@@ -197,7 +197,7 @@ class RunTrace(TraceQuestion):
 
 
 @dataclass(frozen=True, slots=True)
-class LookCloser(TraceQuestion):
+class InvestigateRun(TraceQuestion):
     """Look for the cause of a wrong result, also by a run `with_zeros` in unwritten memory."""
 
     mode: Mode
@@ -221,7 +221,7 @@ class CompileForGpu(TraceQuestion):
 
 
 @dataclass(frozen=True, slots=True)
-class Follow(TraceQuestion):
+class FollowBlocks(TraceQuestion):
     """Follow the launch's blocks, step by step."""
 
 
@@ -243,8 +243,8 @@ class Warm:
 
 
 Question = (
-    Refer
-    | TakeShares
+    EvaluateReference
+    | EvaluateBlocks
     | EstimateXla
     | Measure
     | TryTest
@@ -252,10 +252,10 @@ Question = (
     | TraceLaunch
     | ReadTrace
     | RunTrace
-    | LookCloser
+    | InvestigateRun
     | Predict
     | CompileForGpu
-    | Follow
+    | FollowBlocks
     | Warm
 )
 
@@ -303,7 +303,7 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Investigated:
     """The part of the clues that a trace gives away."""
 
     walk: OutputBlocks | None = None
@@ -338,7 +338,7 @@ Answer = (
     | FinishedTest
     | Traced
     | RunResult
-    | Looked
+    | Investigated
     | OnChip
     | OnGpu
     | LaunchMotion
@@ -370,8 +370,8 @@ _ROOM = 100
 
 #: By question: the types of its answers.
 _ANSWERS: dict[type, Any] = {
-    Refer: Reference | Problem,
-    TakeShares: Shares,
+    EvaluateReference: Reference | Problem,
+    EvaluateBlocks: Shares,
     EstimateXla: Estimate | NoEstimate | Problem,
     Measure: Measured | Problem,
     TryTest: LaunchCalled | FinishedTest,
@@ -379,10 +379,10 @@ _ANSWERS: dict[type, Any] = {
     TraceLaunch: Traced,
     ReadTrace: RunResult,
     RunTrace: RunResult,
-    LookCloser: Looked,
+    InvestigateRun: Investigated,
     Predict: OnChip,
     CompileForGpu: OnGpu,
-    Follow: LaunchMotion,
+    FollowBlocks: LaunchMotion,
     Warm: Warmed,
 }
 #: Where an exception may have been raised, by who tells of it.

@@ -9,12 +9,12 @@ from grader.sandbox import exception_reports
 from grader.sandbox.messages import (
     Answer,
     EstimateXla,
+    EvaluateBlocks,
+    EvaluateReference,
     Measure,
     NoEstimate,
     Question,
-    Refer,
     Shares,
-    TakeShares,
     Traced,
     TraceLaunch,
 )
@@ -32,11 +32,11 @@ def answer(question: Question) -> Answer:
     Raises TypeError for any other.
     """
     match question:
-        case Refer():
+        case EvaluateReference():
             return _reference(question)
         case TraceLaunch():
             return _trace(question)
-        case TakeShares():
+        case EvaluateBlocks():
             return _shares(question)
         case EstimateXla():
             return _estimate(question)
@@ -45,7 +45,7 @@ def answer(question: Question) -> Answer:
     raise TypeError(f"a worker that solves was asked {type(question).__name__}")
 
 
-def _reference(question: Refer) -> Answer:
+def _reference(question: EvaluateReference) -> Answer:
     with exception_reports.caught(question.source, Stage.IMPORT) as caught:
         solution = loaded(question.source)
         if not question.spec:
@@ -63,7 +63,7 @@ def _trace(question: TraceLaunch) -> Traced:
     return Traced(caught.problem)
 
 
-def _shares(question: TakeShares) -> Shares:
+def _shares(question: EvaluateBlocks) -> Shares:
     with exception_reports.caught(question.source, Stage.RUN):
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         inputs = [to_numpy(array) for array in question.inputs]

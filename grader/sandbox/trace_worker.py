@@ -199,7 +199,7 @@ def loaded_for(question: TraceLaunch) -> ModuleType:
 
 
 def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
-    """The trace of a launch, as bytes. Raises what tracing raises, NotCarried."""
+    """The trace of a launch, as bytes. Raises what tracing raises, NotSerializable."""
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
     with traced_on(question.device):
         keywords = dict[str, object](question.keywords)

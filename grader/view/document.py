@@ -182,7 +182,7 @@ class VmemView:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class ChipTable:
     """The chips of a mesh, moment by moment: what each does, and what is on the links.
 
     `moments` has a list for each moment, with a list of phrases for each of `chips`; `links` has
@@ -200,8 +200,8 @@ class KernelView:
     """One kernel: `steps` of its grid, of which `shown` can be stepped through.
 
     `read`, `written` and `least` are bytes, those of `traffic.Traffic`. `untold` says why there is
-    no timeline, `refusal` why the compiler takes no such kernel. `meeting` is what the chips of a
-    mesh do with each other.
+    no timeline, `refusal` why the compiler takes no such kernel. `chip_table` is what the chips of
+    a mesh do with each other.
     """
 
     name: str
@@ -218,7 +218,7 @@ class KernelView:
     timeline: Timeline | None
     untold: str
     refusal: str
-    meeting: Meeting | None
+    chip_table: ChipTable | None
 
 
 @dataclass(frozen=True, slots=True)

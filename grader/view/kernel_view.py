@@ -11,11 +11,11 @@ import numpy as np
 from grader.checks.compare import Comparison
 from grader.checks.phrasing import number
 from grader.view.document import (
+    ChipTable,
     Copied,
     Held,
     KernelView,
     Lane,
-    Meeting,
     OperandPath,
     OperandView,
     PrefetchTable,
@@ -129,13 +129,13 @@ _CUT = "It goes on: no more than this is drawn."
 _STUCK = "From here on, chips wait for what never comes."
 
 
-def meeting_of(chips: CommTimeline) -> Meeting | None:
+def chip_table_of(chips: CommTimeline) -> ChipTable | None:
     """What the page shows of it; None where nothing goes from chip to chip."""
     names = [", ".join(map(str, place)) for place in chips.chips]
     deeds = [deed for moment in chips.moments for chip in moment for deed in chip]
     if not any(deed.act in (ActionKind.SENDS, ActionKind.SIGNALS) for deed in deeds):
         return None
-    return Meeting(
+    return ChipTable(
         chips=tuple(f"chip {name}" for name in names),
         moments=tuple(
             tuple(tuple(_count_in_words([_said(deed, names) for deed in chip])) for chip in moment)
@@ -300,7 +300,7 @@ def kernel_of(
         timeline=drawn,
         untold="" if drawn else _untold(prediction),
         refusal=refusal,
-        meeting=meeting_of(motion.side_by_side) if motion.side_by_side else None,
+        chip_table=chip_table_of(motion.comm_timeline) if motion.comm_timeline else None,
     )
 
 

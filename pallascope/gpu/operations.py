@@ -15,8 +15,8 @@ import numpy as np
 from jax.extend import core
 
 from pallascope.gpu.thread_events import (
-    Does,
     Event,
+    GpuEventKind,
     GpuMemory,
     MemoryBox,
     part_of,
@@ -130,7 +130,7 @@ def _stored(read: Reading) -> list[Event]:
     else:
         part = read.part(ref, [])
         part = part and MemoryBox(part.memory)  # which elements is not looked at
-    return [Event(Does.STORE, (part,), read.line)] if part else []
+    return [Event(GpuEventKind.STORE, (part,), read.line)] if part else []
 
 
 def _copied_in(read: Reading) -> list[Event]:
@@ -143,7 +143,7 @@ def _copied_in(read: Reading) -> list[Event]:
     at = read.barrier(barrier, read.transforms("barrier_transforms_treedef"))
     if part is None:
         raise NotKnown("a copy to something else")
-    return [Event(Does.COPY_IN, (part,), read.line, barrier=at)] if wanted else []
+    return [Event(GpuEventKind.COPY_IN, (part,), read.line, barrier=at)] if wanted else []
 
 
 def _copied_out(read: Reading) -> list[Event]:
@@ -154,8 +154,8 @@ def _copied_out(read: Reading) -> list[Event]:
         raise NotKnown("a copy from something else")
     grouped = bool(read.params.get("commit_group", True))
     if not wanted:
-        return [Event(Does.GROUP)] if grouped else []
-    return [Event(Does.COPY_OUT, (part,), read.line, grouped=grouped)]
+        return [Event(GpuEventKind.GROUP)] if grouped else []
+    return [Event(GpuEventKind.COPY_OUT, (part,), read.line, grouped=grouped)]
 
 
 def _multiplied(read: Reading) -> list[Event]:
@@ -163,7 +163,7 @@ def _multiplied(read: Reading) -> list[Event]:
     read.transforms("acc_transforms_tree")
     parts = [read.part(left, read.transforms("a_transforms_tree"))]
     parts.append(read.part(right, read.transforms("b_transforms_tree")))
-    return [Event(Does.WGMMA, tuple(part for part in parts if part), read.line)]
+    return [Event(GpuEventKind.WGMMA, tuple(part for part in parts if part), read.line)]
 
 
 def _multiplied_into(read: Reading) -> list[Event]:
@@ -181,7 +181,7 @@ def _multiplied_into(read: Reading) -> list[Event]:
     if arrives is not None:
         at = read.barrier(arrives, read.transforms("barrier_transforms_tree"))
     kept = tuple(part for part in parts if part)
-    return [Event(Does.MMA, kept, read.line, barrier=at, into=into)]
+    return [Event(GpuEventKind.MMA, kept, read.line, barrier=at, into=into)]
 
 
 def _told(read: Reading) -> list[Event]:
@@ -189,15 +189,15 @@ def _told(read: Reading) -> list[Event]:
         raise NotKnown("products of several blocks")
     wanted = read.wanted()
     at = read.barrier(read.take(), read.transforms("barrier_transforms_tree"))
-    return [Event(Does.TELL, (at,), read.line)] if wanted else []
+    return [Event(GpuEventKind.TELL, (at,), read.line)] if wanted else []
 
 
 def _loaded(read: Reading) -> list[Event]:
     part = read.part(read.take(), read.transforms("tree"))
-    return [Event(Does.LOAD, (part,), read.line)] if part else []
+    return [Event(GpuEventKind.LOAD, (part,), read.line)] if part else []
 
 
-def _at_barrier(does: tuple[Does, ...]) -> Callable[[Reading], list[Event]]:
+def _at_barrier(does: tuple[GpuEventKind, ...]) -> Callable[[Reading], list[Event]]:
     def events(read: Reading) -> list[Event]:
         wanted = read.wanted()
         at = read.barrier(read.take(), read.transforms("transforms_treedef"))
@@ -206,27 +206,27 @@ def _at_barrier(does: tuple[Does, ...]) -> Callable[[Reading], list[Event]]:
     return events
 
 
-def _waited(does: Does) -> Callable[[Reading], list[Event]]:
+def _waited(does: GpuEventKind) -> Callable[[Reading], list[Event]]:
     return lambda read: [Event(does, line=read.line, count=read.count())]
 
 
 _EVENTS: Mapping[str, Callable[[Reading], list[Event]]] = {
     **dict.fromkeys(_STORES, _stored),
-    "commit_smem": lambda read: [Event(Does.COMMIT, line=read.line)],
+    "commit_smem": lambda read: [Event(GpuEventKind.COMMIT, line=read.line)],
     "copy_gmem_to_smem": _copied_in,
     "copy_smem_to_gmem": _copied_out,
-    "commit_group": lambda read: [Event(Does.GROUP, line=read.line)],
-    "wait_smem_to_gmem": _waited(Does.WAIT_OUT),
+    "commit_group": lambda read: [Event(GpuEventKind.GROUP, line=read.line)],
+    "wait_smem_to_gmem": _waited(GpuEventKind.WAIT_OUT),
     "wgmma_ref": _multiplied,
-    "wgmma_wait": _waited(Does.WAIT_WGMMA),
-    **dict.fromkeys(_DEREFS, _waited(Does.WAIT_WGMMA)),
+    "wgmma_wait": _waited(GpuEventKind.WAIT_WGMMA),
+    **dict.fromkeys(_DEREFS, _waited(GpuEventKind.WAIT_WGMMA)),
     "wgmma_accumulator_store": lambda read: [],
     "wgmma_accumulator_store_p": lambda read: [],
     "tcgen05_mma": _multiplied_into,
     "tcgen05_commit_arrive": _told,
     "async_load": _loaded,
-    "wait_load_tmem": lambda read: [Event(Does.WAIT_LOAD, line=read.line)],
-    "barrier_arrive": _at_barrier((Does.ARRIVE,)),
-    "barrier_wait": _at_barrier((Does.WAIT,)),
-    "barrier_arrive_and_wait": _at_barrier((Does.ARRIVE, Does.WAIT)),
+    "wait_load_tmem": lambda read: [Event(GpuEventKind.WAIT_LOAD, line=read.line)],
+    "barrier_arrive": _at_barrier((GpuEventKind.ARRIVE,)),
+    "barrier_wait": _at_barrier((GpuEventKind.WAIT,)),
+    "barrier_arrive_and_wait": _at_barrier((GpuEventKind.ARRIVE, GpuEventKind.WAIT)),
 }

@@ -25,7 +25,7 @@ from jax.extend import core
 
 from pallascope.gpu.operations import LookupTable, NotKnown
 from pallascope.gpu.thread import Events, Thread
-from pallascope.gpu.thread_events import Does, Event, MemoryBox
+from pallascope.gpu.thread_events import Event, GpuEventKind, MemoryBox
 from pallascope.kernels.calls import is_for_gpus
 from pallascope.kernels.host_values import known_values
 from pallascope.kernels.outside_kernels import OutsideReader
@@ -101,8 +101,10 @@ class ThreadBlock:
     """The threads of a block and what they share."""
 
     def __init__(self, source: SourceFile, after_copies: bool, after_arrivals: bool) -> None:
-        at_once = dict.fromkeys((Does.COPY_IN, Does.MMA, Does.TELL), after_copies)
-        self._at_once = {**at_once, Does.ARRIVE: after_arrivals}
+        at_once = dict.fromkeys(
+            (GpuEventKind.COPY_IN, GpuEventKind.MMA, GpuEventKind.TELL), after_copies
+        )
+        self._at_once = {**at_once, GpuEventKind.ARRIVE: after_arrivals}
         self.faults: list[GpuFault] = []
         self._source = source
         self._states: list[_State] = []
@@ -130,7 +132,7 @@ class ThreadBlock:
                 return False
             self._returns(state)
         for event in thread:
-            if event.does is Does.WAIT:
+            if event.does is GpuEventKind.WAIT:
                 state.at = event
                 self._laps(state, event)
                 if not self._is_over(state):
@@ -149,43 +151,43 @@ class ThreadBlock:
     def _happens(self, number: int, state: _State, event: Event) -> list[int]:
         """One event; the threads whose wait it ends."""
         match event.does:
-            case Does.STORE:
+            case GpuEventKind.STORE:
                 self._written(event)
                 state.stored += [(part, event.line) for part in event.parts]
-            case Does.COMMIT:
+            case GpuEventKind.COMMIT:
                 state.stored.clear()
-            case Does.COPY_IN:
+            case GpuEventKind.COPY_IN:
                 self._written(event)
                 assert event.barrier
                 return self._arrives(event.barrier)
-            case Does.COPY_OUT:
+            case GpuEventKind.COPY_OUT:
                 self._read(state, event, "copy_smem_to_gmem")
                 state.loose += [(part, event.line) for part in event.parts]
                 if event.grouped:
                     self._group(state)
-            case Does.GROUP:
+            case GpuEventKind.GROUP:
                 self._group(state)
-            case Does.WAIT_OUT:
+            case GpuEventKind.WAIT_OUT:
                 _keep(state.leaving, event.count)
-            case Does.WGMMA:
+            case GpuEventKind.WGMMA:
                 self._read(state, event, "wgmma")
                 state.products.append([(part, event.line) for part in event.parts])
-            case Does.WAIT_WGMMA:
+            case GpuEventKind.WAIT_WGMMA:
                 _keep(state.products, event.count)
-            case Does.MMA:
+            case GpuEventKind.MMA:
                 self._read(state, event, "tcgen05_mma")
                 self._multiplied(event)
                 if event.barrier:
                     return self._tells(event.barrier)
-            case Does.TELL:
+            case GpuEventKind.TELL:
                 return self._tells(event.parts[0])
-            case Does.LOAD:
+            case GpuEventKind.LOAD:
                 self._loaded(state, event)
-            case Does.WAIT_LOAD:
+            case GpuEventKind.WAIT_LOAD:
                 state.loading.clear()
-            case Does.ARRIVE:
+            case GpuEventKind.ARRIVE:
                 return self._arrives(event.parts[0])
-            case Does.WAIT:
+            case GpuEventKind.WAIT:
                 pass
         return []
 
@@ -347,7 +349,7 @@ _MOVED = (AttributeError, KeyError, TypeError, ValueError)
 _RANK = {disorder: rank for rank, disorder in enumerate(GpuHazard)}
 
 
-def disorders(
+def ordering_hazards(
     closed: core.ClosedJaxpr, source: SourceFile, values: Sequence[Any] = ()
 ) -> tuple[GpuFault, ...]:
     """The faults of a launch's kernels, each once, in the order of `Disorder`.

@@ -37,7 +37,7 @@ def number_of(value: object) -> int | bool | None:
 Box = tuple[tuple[int, int], ...] | None
 
 
-class Does(enum.Enum):
+class GpuEventKind(enum.Enum):
     """One step of a thread that matters to others, or to the units beside the threads."""
 
     STORE = "stores"
@@ -101,7 +101,7 @@ class Event:
     `into` what a product is added to.
     """
 
-    does: Does
+    does: GpuEventKind
     parts: tuple[MemoryBox, ...] = ()
     line: int = 0
     count: int = 0

@@ -35,7 +35,7 @@ traced_launch       A traced launch: what it holds, how to run it, how it is ser
 """
 
 from pallascope.kernels.calls import kernel_call
-from pallascope.kernels.device_hooks import Meetings, watching_devices
+from pallascope.kernels.device_hooks import DeviceFaultLog, watching_devices
 from pallascope.kernels.dma_hooks import CopyWatch, watching_copies
 from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import overhangs, running
@@ -43,22 +43,22 @@ from pallascope.kernels.jax_internals import CALLBACK_LOGGER, UnsupportedJax
 from pallascope.kernels.lowering import NotLowered, for_chip
 from pallascope.kernels.operation_counts import flops, flops_by_dtypes, longest_product, longest_sum
 from pallascope.kernels.race_detection import watching
-from pallascope.kernels.refs import first_touches
-from pallascope.kernels.serialization import CarrierError, NotCarried
+from pallascope.kernels.refs import first_accesses
+from pallascope.kernels.serialization import NotSerializable, SerializationError
 from pallascope.kernels.sharding import CopiesDiffer
 from pallascope.kernels.traced_launch import TracedLaunch
 
 __all__ = [
     "CALLBACK_LOGGER",
-    "CarrierError",
     "CopiesDiffer",
     "CopyWatch",
-    "Meetings",
-    "NotCarried",
+    "DeviceFaultLog",
     "NotLowered",
+    "NotSerializable",
+    "SerializationError",
     "TracedLaunch",
     "UnsupportedJax",
-    "first_touches",
+    "first_accesses",
     "flops",
     "flops_by_dtypes",
     "for_chip",

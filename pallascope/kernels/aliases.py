@@ -90,7 +90,7 @@ def _same_tiles(given: tuple[int, ...], made: tuple[int, ...], rows: int) -> boo
 _Origin = tuple[core.JaxprEqn, int] | None
 
 
-def held_outputs(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
+def output_aliases(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
     """For each result the number of the output of `last` that it is, unchanged or reshaped."""
     origins = _Origins().evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
     return tuple(n[1] if n is not None and n[0] is last else None for n in origins)

@@ -21,10 +21,10 @@ from pallascope.kernels.jax_internals import MOSAIC_GPU, UnsupportedJax, dce_jax
 from pallascope.kernels.jaxprs import is_scalar, memory_space, primitives
 from pallascope.kernels.lints import (
     OTHER_CHIPS,
-    habits_of,
-    meets_other_chips,
-    narrow_integers,
+    lints_of,
     never_awaited,
+    sub_word_integers,
+    uses_remote_dma,
 )
 from pallascope.kernels.manual_dma import copied_buffers
 from pallascope.kernels.pallas_params import (
@@ -39,7 +39,7 @@ from pallascope.kernels.pallas_params import (
     semantics,
     vmem_limit,
 )
-from pallascope.kernels.refs import first_touches
+from pallascope.kernels.refs import first_accesses
 from pallascope.kernels.sharding import axes_over
 from pallascope.kernels.source_lines import foreign_author, line_in
 from pallascope.model import (
@@ -140,7 +140,7 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
             call,
             foreign=foreign_author(kernel, file),
             line=line_in(equation, file),
-            sub_word_ints=narrow_integers(kernel, file),
+            sub_word_ints=sub_word_integers(kernel, file),
         )
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name
@@ -164,7 +164,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
         operands=_awaited(kernel, _aliased(equation, _operands(mapping, kernel))),
         parallel=_parallel(equation),
         callbacks=_callbacks(kernel),
-        lints=habits_of(kernel),
+        lints=lints_of(kernel),
         unknown=_unknown(equation, kernel, getattr(mapping, "grid_names", None) or ()),
         vmem_limit=vmem_limit(equation),
         scoped=_scoped(kernel),
@@ -181,7 +181,7 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
         operands=_awaited(kernel, _by_hand(kernel, inputs, outputs)),
         parallel=tuple(axis for axis, size in enumerate(cores) if size > 1),
         callbacks=_callbacks(kernel),
-        lints=habits_of(kernel),
+        lints=lints_of(kernel),
         cores=math.prod(cores),
         unknown=_unknown(equation, kernel, mesh(equation).shape),
         vmem_limit=vmem_limit(equation),
@@ -193,7 +193,7 @@ def _unknown(equation: core.JaxprEqn, kernel: core.Jaxpr, axes: Collection[objec
     """Why nothing can be said of a kernel on one TensorCore of a chip; "" where it can."""
     if not is_pallas_call(equation) and not on_tensor_cores(equation):
         return SPARSE_CORES
-    return OTHER_CHIPS if meets_other_chips(kernel, axes) else ""
+    return OTHER_CHIPS if uses_remote_dma(kernel, axes) else ""
 
 
 def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:
@@ -203,7 +203,7 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
     """
     roles = [Role.INPUT] * inputs + [Role.OUTPUT] * outputs
     roles += [Role.SCRATCH] * (len(kernel.invars) - len(roles))
-    touches = first_touches(kernel)
+    touches = first_accesses(kernel)
     for name, role, var, touch in zip(_names(kernel), roles, kernel.invars, touches, strict=True):
         operand = _whole(name, role, var.aval, touch)
         space = "any" if operand.space == "default" else operand.space
@@ -249,7 +249,7 @@ def _parallel(pallas_call: core.JaxprEqn) -> tuple[int, ...]:
 
 def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
     names = _names(kernel)
-    touches = first_touches(kernel)
+    touches = first_accesses(kernel)
     prefetch = mapping.num_index_operands
     for position, var in enumerate(kernel.invars):
         name, touch, block = names[position], touches[position], position - prefetch

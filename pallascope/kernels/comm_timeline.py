@@ -36,7 +36,7 @@ MOST_MOMENTS, MOST_DEEDS = 60, 1500
 _Key = tuple[int, Hashable, tuple[Number, ...]]
 
 
-def side_by_side(
+def comm_timeline(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
 ) -> CommTimeline | None:
     """All chips of a mesh of these axes, in step; None where a copy depends on what is read."""
@@ -48,7 +48,7 @@ def side_by_side(
         run = DmaEvaluator(kernel, tuple(grid), at, sizes, tuple(named), budget, signals=True)
         chips.append(_Chip(number, run.run()))
     try:
-        return _Meeting(places, chips).run()
+        return _Timeline(places, chips).run()
     except NotKnown:
         return None
 
@@ -89,7 +89,7 @@ class _Chip:
 
 
 @dataclass(slots=True)
-class _Meeting:
+class _Timeline:
     places: list[Place]
     chips: list[_Chip]
     _there: Counter[_Key] = field(default_factory=Counter)

@@ -28,7 +28,7 @@ from pallascope.kernels.happens_before import (
     Core,
     DeviceAccess,
     DeviceCopy,
-    Exchange,
+    DeviceEventLog,
     Signal,
     Wait,
     fault_of,
@@ -66,7 +66,7 @@ class NoSuchDevice(IndexError):
     """A copy or a signal to a device that the mesh does not have."""
 
 
-class Meetings:
+class DeviceFaultLog:
     """What the devices of one launch do to each other, and the faults so far."""
 
     def __init__(self, source: SourceFile, axes: Axes) -> None:
@@ -80,7 +80,7 @@ class Meetings:
 
     def _begin(self) -> None:
         self._latest = time.monotonic()
-        self._exchange = Exchange()
+        self._exchange = DeviceEventLog()
         self._waiting = dict[Core, tuple[str, SourceLine | None]]()
         self._ended = set[int]()
 
@@ -275,7 +275,7 @@ class Meetings:
 
 
 @contextlib.contextmanager
-def watching_devices(meetings: Meetings) -> Iterator[None]:
+def watching_devices(device_log: DeviceFaultLog) -> Iterator[None]:
     """Note what happens between the devices of kernels that run in this context, within `running`.
 
     Where jax keeps the interpreter elsewhere, nothing is noted.
@@ -287,30 +287,30 @@ def watching_devices(meetings: Meetings) -> Iterator[None]:
     except UnsupportedJax:
         yield
         return
-    watch = _Watch(interpreter, utils, meetings)
+    watch = _Watch(interpreter, utils, device_log)
     by = {
         "dma_start": watch.around("dma_start", watch.starts),
-        "semaphore_signal": watch.around("semaphore_signal", meetings.signals),
-        "_validate": watch.around("_validate", meetings.ends),
+        "semaphore_signal": watch.around("semaphore_signal", device_log.signals),
+        "_validate": watch.around("_validate", device_log.ends),
         "interpret_pallas_call": watch.naming(),
         "get": watch.around("get", functools.partial(watch.touches, False)),
         "store": watch.around("store", functools.partial(watch.touches, True)),
         "swap": watch.around("swap", functools.partial(watch.touches, True)),
     }
     for name in ("dma_wait", "semaphore_wait"):
-        by[name] = watch.around(name, meetings.begins_to_wait, meetings.has_waited)
+        by[name] = watch.around(name, device_log.begins_to_wait, device_log.has_waited)
     checked = SharedMemory.check_failed
 
     def check_failed(memory: Any) -> None:
         checked(memory)
-        meetings.demand_progress()
+        device_log.demand_progress()
 
     with contextlib.ExitStack() as stack:
         for name, value in by.items():
             _replaced(stack, interpreter, name, value)
         of_coordinates = "device_coords_to_logical_id"
         _replaced(stack, utils, of_coordinates, within_axes(getattr(utils, of_coordinates)))
-        stack.callback(meetings.finish)
+        stack.callback(device_log.finish)
         _replaced(stack, SharedMemory, "check_failed", check_failed)
         yield
 
@@ -346,8 +346,8 @@ def within_axes(usual: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Watch:
-    def __init__(self, interpreter: Any, utils: Any, meetings: Meetings) -> None:
-        self._interpreter, self._utils, self._meetings = interpreter, utils, meetings
+    def __init__(self, interpreter: Any, utils: Any, device_log: DeviceFaultLog) -> None:
+        self._interpreter, self._utils, self._device_log = interpreter, utils, device_log
         self._communicates = False
 
     def around(
@@ -377,7 +377,7 @@ class _Watch:
             asked = getattr(others.get("compiler_params"), "collective_id", None)
             together = asked is None and "get_barrier_semaphore" not in used
             lines = WaitLines.in_kernel(jaxpr, BARRIER)
-            self._meetings.kernel(names, lines, together)
+            self._device_log.kernel(names, lines, together)
             return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
 
         return interpreted
@@ -393,7 +393,7 @@ class _Watch:
         target, _item = self._area(core, to_space, to_id, to_part)
         sending, there = (None if one is None else int(one) for one in (left, other))
         size = source.part.elements * item
-        self._meetings.starts(core, source, target, int(came), sending, there, size, source_info)
+        self._device_log.starts(core, source, target, int(came), sending, there, size, source_info)
 
     def touches(
         self, writes: bool, device: Any, local: Any, space: Any, buffer: Any, transforms: Any,
@@ -404,7 +404,7 @@ class _Watch:
             return
         core = int(device), int(local)
         area = self._area(core, space, buffer, transforms)[0]
-        self._meetings.touches(core, area, writes, source_info)
+        self._device_log.touches(core, area, writes, source_info)
 
     def _area(
         self, core: tuple[int, int], space: Any, buffer: Any, transforms: Any

@@ -82,7 +82,7 @@ class Moment:
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class OutstandingDma:
     """A copy, from its start on."""
 
     source: BufferPart
@@ -101,13 +101,13 @@ class Fault:
     hazard: DmaHazard
     moment: Moment
     part: BufferPart | None = None
-    flight: Flight | None = None
-    another: Flight | None = None
+    flight: OutstandingDma | None = None
+    another: OutstandingDma | None = None
     sharing: int = 0
     semaphore: int | None = None
     size: int = 0
     coming: int = 0
-    elsewhere: tuple[Flight, ...] = ()
+    elsewhere: tuple[OutstandingDma, ...] = ()
     number: int = 0
     started: int = 0
     last_wait: tuple[int, Moment] | None = None
@@ -120,17 +120,17 @@ MOST_FAULTS = 8
 class _Counter:
     """What counts on one semaphore since all of it had last been waited for."""
 
-    flights: list[Flight] = field(default_factory=list)
+    flights: list[OutstandingDma] = field(default_factory=list)
     started: int = 0  # bytes
     waited: int = 0
-    ever: list[Flight] = field(default_factory=list)
+    ever: list[OutstandingDma] = field(default_factory=list)
 
 
 class WaitsForever(RuntimeError):
     """A wait for bytes that no copy under way brings."""
 
 
-class InFlight:
+class OutstandingDmas:
     """What one core has under way; `faults` so far, the first MOST_FAULTS of them."""
 
     def __init__(self) -> None:
@@ -138,8 +138,8 @@ class InFlight:
         self.hints: list[Fault] = []
         self.judged = True
         self._counters: dict[int, _Counter] = defaultdict(_Counter)
-        self._arriving: dict[int, list[Flight]] = defaultdict(list)
-        self._leaving: dict[int, list[Flight]] = defaultdict(list)
+        self._arriving: dict[int, list[OutstandingDma]] = defaultdict(list)
+        self._leaving: dict[int, list[OutstandingDma]] = defaultdict(list)
         self._unread: dict[int, list[BufferPart]] = defaultdict(list)
         self._written: dict[int, np.ndarray] = {}
         self._filled: set[int] = set()
@@ -155,7 +155,7 @@ class InFlight:
         """A buffer begins to exist, and nothing has been written to it."""
         self._written[buffer] = np.zeros(shape, bool)
 
-    def start(self, flight: Flight) -> None:
+    def start(self, flight: OutstandingDma) -> None:
         """A copy starts."""
         source, target = flight.source, flight.target
         beyond = next((part for part in (source, target) if part.outside), None)
@@ -258,7 +258,9 @@ class InFlight:
         hints = (h for h in self.hints if h.part and h.part.buffer in self._filled)
         return (*self.faults, *hints)
 
-    def _meets(self, table: dict[int, list[Flight]], part: BufferPart) -> Flight | None:
+    def _meets(
+        self, table: dict[int, list[OutstandingDma]], part: BufferPart
+    ) -> OutstandingDma | None:
         for flight in table.get(part.buffer, ()):
             end = flight.target if table is self._arriving else flight.source
             if end.overlaps(part):
@@ -270,8 +272,8 @@ class InFlight:
         hazard: DmaHazard,
         moment: Moment,
         part: BufferPart,
-        flight: Flight,
-        another: Flight | None = None,
+        flight: OutstandingDma,
+        another: OutstandingDma | None = None,
     ) -> None:
         counter = self._counters[flight.semaphore]
         fault = Fault(
@@ -288,7 +290,7 @@ class InFlight:
         )
         self._note(fault)
 
-    def _wait_for_another(self, flight: Flight) -> tuple[int, Moment] | None:
+    def _wait_for_another(self, flight: OutstandingDma) -> tuple[int, Moment] | None:
         """The last wait, if it was for a copy into the same buffer, but on another semaphore."""
         if self._last_wait is None or self._last_wait[0] == flight.semaphore:
             return None
@@ -330,7 +332,7 @@ class InFlight:
             self._unread[part.buffer] = [one for one in unread if not one.overlaps(part)]
 
 
-def _last_of(flights: list[Flight], size: int) -> int:
+def _last_of(flights: list[OutstandingDma], size: int) -> int:
     """How many of the last flights bring so many bytes; 0 where that does not come out even."""
     for number, flight in enumerate(reversed(flights), 1):
         size -= flight.size

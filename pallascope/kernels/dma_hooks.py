@@ -23,9 +23,9 @@ from pallascope.kernels.dma_hazards import (
     MOST_FAULTS,
     BufferPart,
     Fault,
-    Flight,
-    InFlight,
     Moment,
+    OutstandingDma,
+    OutstandingDmas,
     span_of,
 )
 from pallascope.kernels.jax_internals import UnsupportedJax
@@ -71,7 +71,7 @@ class Recorder:
 
     def _begin(self) -> None:
         self._names = self._static.copy()
-        self._cores: dict[tuple[int, int], InFlight] = {}
+        self._cores: dict[tuple[int, int], OutstandingDmas] = {}
         self._steps: dict[int, tuple[int, ...]] = {}
         self._turns: dict[tuple[Any, ...], int] = {}
 
@@ -86,9 +86,9 @@ class Recorder:
         before = {
             "dma_start": self._start,
             "dma_wait": self._wait,
-            "get": functools.partial(self._access, InFlight.read),
-            "store": functools.partial(self._access, InFlight.write),
-            "swap": functools.partial(self._access, InFlight.write),
+            "get": functools.partial(self._access, OutstandingDmas.read),
+            "store": functools.partial(self._access, OutstandingDmas.write),
+            "swap": functools.partial(self._access, OutstandingDmas.write),
             "_deallocate_buffer": self._ceases,
             "_validate": self._end,
         }
@@ -138,10 +138,10 @@ class Recorder:
                 core.holds_garbage(int(np.ravel(numbers)[0]), tuple(variable.aval.shape))
         return token
 
-    def _core(self, device: Any, local: Any) -> InFlight:
+    def _core(self, device: Any, local: Any) -> OutstandingDmas:
         key = int(device), int(local)
         if key not in self._cores:
-            core = self._cores[key] = InFlight()
+            core = self._cores[key] = OutstandingDmas()
             for buffer, shape in self._static.garbage.items():
                 core.holds_garbage(buffer, shape)
         return self._cores[key]
@@ -193,7 +193,7 @@ class Recorder:
         item = self._allocated(device, local, from_space, from_id).dtype.itemsize
         size = source.elements * int(item)
         moment = self._moment("start", device, local, source_info)
-        core.start(Flight(source, target, int(semaphore), size, moment))
+        core.start(OutstandingDma(source, target, int(semaphore), size, moment))
 
     def _wait(
         self, device: Any, local: Any, semaphore: Any, size: Any, source_info: Any = None
@@ -259,7 +259,7 @@ class Recorder:
         source = self._watch.source
         return source.place(line) if source and line else None
 
-    def _copy(self, flight: Flight, sharing: int = 0) -> ManualCopy:
+    def _copy(self, flight: OutstandingDma, sharing: int = 0) -> ManualCopy:
         return ManualCopy(
             self._place(flight.start.line),
             self._names.part(flight.source),

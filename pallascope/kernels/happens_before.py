@@ -103,7 +103,7 @@ Reached = Mapping[Core, int]
 
 
 @dataclass(slots=True)
-class Exchange:
+class DeviceEventLog:
     """Everything that happens in one kernel; `complete` once all devices have ended."""
 
     events: dict[Core, list[Event]] = field(default_factory=dict)
@@ -208,7 +208,7 @@ MOST_EFFORT = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeFault:
+class HappensBeforeFault:
     """One thing that is wrong. What is None or empty has nothing to do with it.
 
     `copy` is the one that goes between devices, `other` is a second copy or an access. `why` says
@@ -225,7 +225,7 @@ class ExchangeFault:
     hint: Signal | Wait | None = None
 
 
-def unbegun(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFault]:
+def unbegun(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
     """Copies and signals to a device that need not have begun. Barriers have small numbers."""
     for device in sorted({core[0] for core in exchange.events}):
         reached = exchange.without_device(device)
@@ -235,7 +235,7 @@ def unbegun(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFault]
                     continue
                 assert isinstance(event, DeviceCopy | Signal)
                 why, hint = _barrier(exchange, event, device, first_semaphore)
-                yield ExchangeFault(DeviceHazard.NO_BARRIER, event, why=why, hint=hint)
+                yield HappensBeforeFault(DeviceHazard.NO_BARRIER, event, why=why, hint=hint)
 
 
 def _reaches(event: object, device: int, first_semaphore: int) -> bool:
@@ -248,7 +248,7 @@ def _reaches(event: object, device: int, first_semaphore: int) -> bool:
 
 
 def _barrier(
-    exchange: Exchange, event: DeviceCopy | Signal, device: int, first_semaphore: int
+    exchange: DeviceEventLog, event: DeviceCopy | Signal, device: int, first_semaphore: int
 ) -> tuple[str, Signal | Wait | None]:
     """Why a device may not have begun: who signals whom, and who waits for how many."""
     me = event.core[0]
@@ -274,7 +274,7 @@ def _barrier(
     return f"waits for {count} of {coming}", waits[-1]
 
 
-def left_over(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFault]:
+def left_over(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
     """Semaphores of copies between devices, and of signals, that are not zero at the end."""
     if not exchange.complete:
         return
@@ -298,10 +298,10 @@ def left_over(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFaul
             continue
         never = sem not in taken and isinstance(by[sem], DeviceCopy)
         hazard = DeviceHazard.NEVER_AWAITED if never else DeviceHazard.LEFT_OVER
-        yield ExchangeFault(hazard, by[sem], sem=sem, count=raised[sem] - taken[sem])
+        yield HappensBeforeFault(hazard, by[sem], sem=sem, count=raised[sem] - taken[sem])
 
 
-def unordered(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFault]:
+def unordered(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
     """Accesses of what a copy between devices writes or reads that may come at the same time."""
     copies = exchange.copies()
     for copy in copies:
@@ -317,8 +317,8 @@ def unordered(exchange: Exchange, first_semaphore: int) -> Iterator[ExchangeFaul
 
 
 def _touched(
-    exchange: Exchange, copy: DeviceCopy, touch: DeviceAccess, first: int
-) -> Iterator[ExchangeFault]:
+    exchange: DeviceEventLog, copy: DeviceCopy, touch: DeviceAccess, first: int
+) -> Iterator[HappensBeforeFault]:
     if copy.target.overlaps(touch.area):
         if exchange.without_arrival(copy)[touch.core] < touch.at:
             return
@@ -329,14 +329,14 @@ def _touched(
         if exchange.without_reading(copy)[touch.core] < touch.at:
             return
         if not _before(exchange.without_core(touch.core, touch.at), copy):
-            yield ExchangeFault(
+            yield HappensBeforeFault(
                 DeviceHazard.STILL_SENT, copy, touch, copy.left or copy.came, copy.source
             )
 
 
 def _met(
-    exchange: Exchange, copy: DeviceCopy, other: DeviceCopy, first: int
-) -> Iterator[ExchangeFault]:
+    exchange: DeviceEventLog, copy: DeviceCopy, other: DeviceCopy, first: int
+) -> Iterator[HappensBeforeFault]:
     if copy.target.overlaps(other.source):
         after = _before(exchange.without_arrival(copy), other)
         if not after and not _before(exchange.without_reading(other), copy):
@@ -346,16 +346,16 @@ def _met(
         after = _before(exchange.without_arrival(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
             own = "" if other.remote else "own"
-            yield ExchangeFault(
+            yield HappensBeforeFault(
                 DeviceHazard.BOTH_WRITE, copy, other, copy.came, copy.target, why=own
             )
     if not other.remote and copy.source.overlaps(other.target):
         after = _before(exchange.without_reading(copy), other)
         if not after and not _before(exchange.without_arrival(other), copy):
             if other.core == copy.core and other.at < copy.at:
-                yield ExchangeFault(DeviceHazard.EARLY, other, copy, other.came, copy.source)
+                yield HappensBeforeFault(DeviceHazard.EARLY, other, copy, other.came, copy.source)
             else:
-                yield ExchangeFault(
+                yield HappensBeforeFault(
                     DeviceHazard.STILL_SENT, copy, other, copy.left or copy.came, copy.source
                 )
 
@@ -366,8 +366,12 @@ def _before(reached: Reached, copy: DeviceCopy) -> bool:
 
 
 def _against_arrival(
-    exchange: Exchange, copy: DeviceCopy, use: DeviceCopy | DeviceAccess, area: Area, first: int
-) -> ExchangeFault:
+    exchange: DeviceEventLog,
+    copy: DeviceCopy,
+    use: DeviceCopy | DeviceAccess,
+    area: Area,
+    first: int,
+) -> HappensBeforeFault:
     """What a copy brings may not have come when it is used, or may overwrite what is used.
 
     It is meant to have come where as many bytes have been waited for as its sender had sent with
@@ -382,17 +386,19 @@ def _against_arrival(
     ]
     if waits and sum(one.count for one in waits) >= through:
         raising = [one for one in exchange.copies() if copy.came in (one.came, one.left)]
-        return ExchangeFault(
+        return HappensBeforeFault(
             DeviceHazard.SHARED, copy, use, copy.came, area, len(raising), hint=waits[-1]
         )  # fmt: skip
     if any(one.at < copy.at and one.target.overlaps(copy.target) for one in own):
         why, hint = _credit(exchange, copy, use, first)
-        return ExchangeFault(DeviceHazard.IN_USE, copy, use, copy.came, area, why=why, hint=hint)
-    return ExchangeFault(DeviceHazard.EARLY, copy, use, copy.came, area)
+        return HappensBeforeFault(
+            DeviceHazard.IN_USE, copy, use, copy.came, area, why=why, hint=hint
+        )
+    return HappensBeforeFault(DeviceHazard.EARLY, copy, use, copy.came, area)
 
 
 def _credit(
-    exchange: Exchange, copy: DeviceCopy, other: DeviceCopy | DeviceAccess, first: int
+    exchange: DeviceEventLog, copy: DeviceCopy, other: DeviceCopy | DeviceAccess, first: int
 ) -> tuple[str, Signal | Wait | None]:
     """What is wrong with the word that the copy's sender should have been given."""
     reader, writer = other.core, copy.core[0]
@@ -417,8 +423,8 @@ def _credit(
 
 
 def fault_of(
-    wrong: ExchangeFault,
-    exchange: Exchange,
+    wrong: HappensBeforeFault,
+    exchange: DeviceEventLog,
     named: Callable[[int], str],
     names: RefNames,
     mesh: Axes,
@@ -448,7 +454,7 @@ def fault_of(
     )
 
 
-def only_axis(exchange: Exchange, mesh: Axes) -> str:
+def only_axis(exchange: DeviceEventLog, mesh: Axes) -> str:
     """The axis along which all copies go, of a mesh that has several; else ""."""
     along = set[str]()
     for copy in exchange.copies():

@@ -36,17 +36,17 @@ from jax.typing import ArrayLike
 from pallascope.kernels.faster_interpreter import faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
 from pallascope.kernels.pallas_params import semantics_name
-from pallascope.kernels.prng_emulation import hardware_bits
+from pallascope.kernels.prng_emulation import emulated_prng
 from pallascope.model import Mode, Operand
 
 
-def keep_promises() -> None:
+def assume_multiples() -> None:
     """Have what this process runs on the CPU take promises at their word, from now on."""
-    rule = mlir.lower_fun(_as_promised, multiple_results=False)
+    rule = mlir.lower_fun(_assume_multiple, multiple_results=False)
     mlir.register_lowering(multiple_of_p, rule, platform="cpu")
 
 
-def _as_promised(index: ArrayLike, *, values: Sequence[int]) -> ArrayLike:
+def _assume_multiple(index: ArrayLike, *, values: Sequence[int]) -> ArrayLike:
     """An index, rounded down. The promise for an array has a number for each dimension."""
     if len(values) != 1:
         return index
@@ -237,7 +237,7 @@ def running(
     when it waits for them, or, `eager`, when it starts them. Leaves no interpreter state behind,
     also after an exception.
     """
-    keep_promises()
+    assume_multiples()
     if mode is not Mode.STRICT:
         yield mode is Mode.INTERPRET
         return
@@ -245,7 +245,7 @@ def running(
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
-            hardware_bits(),
+            emulated_prng(),
             nan_past_the_edge(padded),
         ):
             yield pltpu.InterpretParams(

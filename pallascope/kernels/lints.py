@@ -27,7 +27,7 @@ from pallascope.model import Lint, SubWordInt
 _NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
 
 
-def narrow_integers(kernel: core.Jaxpr, file: str) -> tuple[SubWordInt, ...]:
+def sub_word_integers(kernel: core.Jaxpr, file: str) -> tuple[SubWordInt, ...]:
     """Each such dtype, inner jaxprs included, with the first line of `file` that computes in it."""
     found: dict[str, SubWordInt] = {}
     for eqn in equations(kernel):
@@ -46,7 +46,7 @@ OTHER_CHIPS = (
 )
 
 
-def meets_other_chips(kernel: core.Jaxpr, own_axes: Collection[object]) -> bool:
+def uses_remote_dma(kernel: core.Jaxpr, own_axes: Collection[object]) -> bool:
     """Whether a kernel's body does. `own_axes` are the axes of its grid or mesh, by name."""
     return any(_is_among_chips(eqn, own_axes) for eqn in equations(kernel))
 
@@ -72,7 +72,7 @@ _SHAPED = ("broadcast_in_dim", "reshape", "transpose", "squeeze")
 _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 
 
-def habits_of(kernel: core.Jaxpr) -> tuple[Lint, ...]:
+def lints_of(kernel: core.Jaxpr) -> tuple[Lint, ...]:
     """The habits of a kernel's body, inner jaxprs included, each once."""
     found: dict[Lint, None] = {}
     columns: set[int] = set()  # ids of values that were reduced along the lanes

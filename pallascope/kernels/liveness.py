@@ -104,7 +104,7 @@ def asks_to_be_kept(kernel: core.JaxprEqn) -> str:
     return "" if told == "pure" else told
 
 
-def runs_of(closed: core.ClosedJaxpr) -> list[RunCount]:
+def run_counts(closed: core.ClosedJaxpr) -> list[RunCount]:
     """For each kernel of a trace, in program order, how often it runs."""
     found: list[RunCount] = []
     done = set[int]()

@@ -33,7 +33,7 @@ from jax.typing import ArrayLike
 
 from pallascope.kernels.aliases import alias_copies
 from pallascope.kernels.calls import array_type, kernel_call
-from pallascope.kernels.comm_timeline import side_by_side
+from pallascope.kernels.comm_timeline import comm_timeline
 from pallascope.kernels.dma_events import copies_of_chips
 from pallascope.kernels.evaluator import NotKnown, without_refs
 from pallascope.kernels.host_values import known_values
@@ -46,7 +46,7 @@ from pallascope.kernels.jax_internals import (
 )
 from pallascope.kernels.jaxprs import Shaped, array_struct, sites
 from pallascope.kernels.lints import OTHER_CHIPS
-from pallascope.kernels.liveness import runs_of
+from pallascope.kernels.liveness import run_counts
 from pallascope.kernels.manual_dma import Dmas, copies_of
 from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.kernels.pallas_params import KERNELS, axis_names, body
@@ -395,12 +395,12 @@ class TracedKernel:
                 return copies_of_chips(kernel, steps, self.axes, axis_names(self.equation))
         return copies_of(kernel, alike=bool(self.axes))
 
-    def side_by_side(self) -> CommTimeline | None:
+    def comm_timeline(self) -> CommTimeline | None:
         """What the chips of its mesh do; None where it has none, or where that can't be told."""
         grid = [size for size in self.block_positions().grid if size is not None]
         if not self.axes or len(grid) < len(self.call.grid):
             return None
-        return side_by_side(body(self.equation), grid, self.axes, axis_names(self.equation))
+        return comm_timeline(body(self.equation), grid, self.axes, axis_names(self.equation))
 
     @property
     def tables(self) -> tuple[np.ndarray | None, ...]:
@@ -426,7 +426,7 @@ def kernels_in(
     values = known_values(closed, jax.tree.leaves(args))
     around, axes = around_kernels(closed), jax.sharding.get_abstract_mesh().axis_names
     undivided = [not around.get(id(eqn), frozenset()).issuperset(axes) for eqn in kernels]
-    found = map(_kernel, kernels, values, runs_of(closed), alias_copies(closed), undivided)
+    found = map(_kernel, kernels, values, run_counts(closed), alias_copies(closed), undivided)
     return tuple(kernel for kernel in found if kernel.runs.times)
 
 

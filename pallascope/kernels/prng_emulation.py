@@ -114,7 +114,7 @@ class _Drawing:
 
 
 @contextlib.contextmanager
-def hardware_bits() -> Iterator[None]:
+def emulated_prng() -> Iterator[None]:
     """Let kernels that the strict interpreter runs in this context draw random bits.
 
     Where jax keeps what is replaced elsewhere, bits are zeros, as they were.

@@ -137,7 +137,7 @@ def scoped_names(kernel: core.Jaxpr) -> dict[int, tuple[core.Jaxpr, tuple[str, .
 _READS = ("get", "masked_load", "load", "addupdate")
 
 
-def first_touches(kernel: core.Jaxpr) -> list[FirstAccess]:
+def first_accesses(kernel: core.Jaxpr) -> list[FirstAccess]:
     """What a kernel's body does first to each of its Refs, in program order.
 
     A write inside a `pl.when` counts as guarded: whether it runs depends on the grid step.

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.aliases import held_outputs
+from pallascope.kernels.aliases import output_aliases
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.collectives import collectives_of
 from pallascope.kernels.evaluator import without_refs
@@ -23,7 +23,7 @@ from pallascope.kernels.lowering import TracedKernel, kernels_in
 from pallascope.kernels.outside_kernels import OutsideReader, large_constants
 from pallascope.kernels.prng_emulation import drawing_line
 from pallascope.kernels.serialization import (
-    CarrierError,
+    SerializationError,
     asks_to_interpret,
     checked,
     dumped,
@@ -71,22 +71,22 @@ class TracedLaunch:
 
     @classmethod
     def carried(cls, data: bytes) -> TracedLaunch:
-        """What `dumped` made these bytes of. Raises CarrierError where they are anything else."""
+        """What `dumped` made these bytes of. Raises SerializationError if it made none such."""
         return cls(checked(loaded(data)))
 
     def dumped(self) -> bytes:
-        """The trace as inert bytes. Raises NotCarried, which names what can't be among them."""
+        """The trace as inert bytes. Raises NotSerializable, with the name of what can't be."""
         return dumped(self._as_traced)
 
     def demand_inputs(self, types: Sequence[ArrayType]) -> None:
-        """Raises CarrierError unless the launch was traced for inputs of these types.
+        """Raises SerializationError unless the launch was traced for inputs of these types.
 
         What is run gets the inputs themselves, what is compiled those that the trace tells of.
         """
         own = list(map(array_type, self.closed.in_avals))
         if own != list(types):
             told = ", ".join(map(str, own)) or "nothing"
-            raise CarrierError(f"a trace for other inputs than the case has: {told}")
+            raise SerializationError(f"a trace for other inputs than the case has: {told}")
 
     def trace(self, file: str = "", spec: str = "") -> Trace:
         """Kernels, operations around them, results.
@@ -107,7 +107,7 @@ class TracedLaunch:
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
-            kernel_outputs=held_outputs(closed, reader.kernels[-1] if reader.kernels else None),
+            kernel_outputs=output_aliases(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
     def run(

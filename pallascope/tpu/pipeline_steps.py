@@ -80,7 +80,7 @@ class BlockMotion:
     `labels`, `paths` and `tables` align with the operands: a path is None where there are no
     blocks or none can be known (`traffic` says why), a table where there is none or its contents
     are not known. `steps` is the size of the grid, 0 where that is not known; the first `shown` of
-    them are followed. `side_by_side` is what the chips of a mesh do, where there is one.
+    them are followed. `comm_timeline` is what the chips of a mesh do, where there is one.
     """
 
     call: KernelCall
@@ -91,7 +91,7 @@ class BlockMotion:
     paths: tuple[Path | None, ...]
     tables: tuple[tuple[int, ...] | None, ...]
     reads: tuple[TableRead, ...]
-    side_by_side: CommTimeline | None = None
+    comm_timeline: CommTimeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def follow(kernel: TracedKernel, max_steps: int = MAX_STEPS) -> BlockMotion:
             TableRead(r.operand, r.table, *(((), ()) if r.cells is None else _runs(r.cells)))
             for r in reads
         ),
-        side_by_side=kernel.side_by_side(),
+        comm_timeline=kernel.comm_timeline(),
     )
 
 

@@ -95,8 +95,12 @@ def test_an_exception_without_text_or_line() -> None:
             "no terminal",
             ["opens a debugger", "no debugger can be opened: no terminal", "pl.debug_print"],
         ),
-        ("NotCarried", "a pl.debug_check, or another check", ["on a TPU only", "pl.debug_print"]),
-        ("NotCarried", "the operation reshape", ["Build it from jax.numpy"]),
+        (
+            "NotSerializable",
+            "a pl.debug_check, or another check",
+            ["on a TPU only", "pl.debug_print"],
+        ),
+        ("NotSerializable", "the operation reshape", ["Build it from jax.numpy"]),
     ],
 )
 def test_ways_out_are_no_ways_out(kind: str, message: str, says: list[str]) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from grader.grading import cost_studies
-from grader.grading.cost_studies import NoStudy, case_of, fits, no_multiple, unreached
+from grader.grading.cost_studies import NoStudy, case_of, fits, no_multiple, unreached_blocks
 from grader.sandbox.client import WorkerClient
 from tests.support.repositories import Repository
 
@@ -49,11 +49,11 @@ def test_what_the_solution_does_not_reach_is_told(
     numbers = Repository.KEY.replace('M = ["2*bm", "3*bm"]', "M = [48, 96]")
     kata = repository.add("double", key=numbers)
     case = case_of(kata, 0, 0, {"M": "100", "bm": "16"})
-    assert unreached(asking, kata, case) == (
+    assert unreached_blocks(asking, kata, case) == (
         "the solution's blocks of 16 reach only 96 of the 100 elements of x_ref along dimension 0: "
         "give a multiple of 16"
     )
-    assert unreached(asking, kata, case_of(kata, 0, 0, {"M": "160", "bm": "16"})) == ""
+    assert unreached_blocks(asking, kata, case_of(kata, 0, 0, {"M": "160", "bm": "16"})) == ""
     with pytest.raises(NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, without"):
         fits(asking, kata, case_of(kata, 0, 0, {"M": "16", "bm": "32"}))
 
@@ -64,7 +64,7 @@ def test_what_the_solution_raises_is_told(repository: Repository, asking: Worker
     narrow = 'if x.shape[1] > 256:\n        raise ValueError("too wide")\n    rows ='
     kata.solution.write_text(text.replace("rows =", narrow))
     case = case_of(kata, 0, 0, {"N": "512"})
-    said = unreached(asking, kata, case)
+    said = unreached_blocks(asking, kata, case)
     assert said == "the solution does not accept these sizes: ValueError: too wide"
 
 
@@ -72,7 +72,7 @@ def test_what_the_inputs_raise_is_told(repository: Repository, asking: WorkerCli
     kata = repository.add("double")
     made = "def double_inputs(key, *, N, dtype):\n    return 1 // (N - 256)\n"
     kata.solution.write_text(kata.solution.read_text() + f"\n\n{made}")
-    said = unreached(asking, kata, case_of(kata, 0, 0, {"N": "256"}))
+    said = unreached_blocks(asking, kata, case_of(kata, 0, 0, {"N": "256"}))
     assert said.startswith("nothing can be computed at these sizes: ")
 
 
@@ -82,7 +82,7 @@ def test_a_sweep_goes_on_behind_sizes_that_do_not_fit(
     kata = repository.add("double")
     case = case_of(kata, 0, 0, {"M": "64", "bm": "16"})
     tries = cost_studies.sweep(asking, kata, case, [{"bm": 48}, {"bm": 32}])
-    (misfit, _), (fitting, _) = tries
-    assert (misfit.trouble, misfit.kernels) == (cost_studies.MISFIT, ())
+    (misfit_reason, _), (fitting, _) = tries
+    assert (misfit_reason.trouble, misfit_reason.kernels) == (cost_studies.MISFIT, ())
     assert fitting.trouble == ""
     assert fitting.kernels

@@ -15,8 +15,8 @@ from grader.sandbox.messages import (
     MOST_TOLD,
     MOST_TRACED,
     FinishedTest,
+    Investigated,
     LaunchCalled,
-    Looked,
     NoEstimate,
     Question,
     Returned,
@@ -68,7 +68,7 @@ SAID = (
         FinishedTest(),
         Traced(),
         RunResult(),
-        Looked(),
+        Investigated(),
     ),
     *(OnChip(None, ()), OnGpu("h100"), LaunchMotion(None), Warmed(), PROBLEM, Estimate(1)),
 )

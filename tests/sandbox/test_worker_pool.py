@@ -20,9 +20,9 @@ from grader.sandbox.isolation import Isolation
 from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.messages import (
+    EvaluateReference,
     Predict,
     Question,
-    Refer,
     RunTrace,
     TraceLaunch,
     Warm,
@@ -125,7 +125,7 @@ def test_a_reference_is_computed_once(
         grader.prepare(solved, first)
         grader.prepare(solved, second)
         grader.grade(solved, case, 60)
-    references = [a.case for a in asked if isinstance(a, Refer)]
+    references = [a.case for a in asked if isinstance(a, EvaluateReference)]
     assert references.count(second) == 1
 
 

@@ -58,7 +58,7 @@ from grader.checks.compare import (  # noqa: E402
     coarsest,
     tolerance,
 )
-from grader.checks.random_statistics import Throws  # noqa: E402
+from grader.checks.random_statistics import RandomResult  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import draw  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
@@ -324,7 +324,7 @@ def largest_error(got: Sequence[Values], reference: Reference, kata: Kata) -> fl
 def error_of_throws(got: Values, may_be: Outcomes, kata: Kata) -> float:
     """The same of a random result: each element is as far off as from the nearer outcome."""
     roundings = 0 if kata.key.random and kata.key.random.exact else kata.key.roundings.results
-    throws = Throws.of(kata.name, from_numpy(got), may_be, roundings)
+    throws = RandomResult.of(kata.name, from_numpy(got), may_be, roundings)
     if throws.neither.any():
         return np.inf
     nearer = np.where(throws.is_low, throws.low, throws.high)

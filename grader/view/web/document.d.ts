@@ -105,7 +105,7 @@ declare namespace View {
     held: Held[];
   }
 
-  interface Meeting {
+  interface ChipTable {
     chips: string[];
     moments: ((string[])[])[];
     links: (string[])[];
@@ -127,7 +127,7 @@ declare namespace View {
     timeline: Timeline | null;
     untold: string;
     refusal: string;
-    meeting: Meeting | null;
+    chip_table: ChipTable | null;
   }
 
   interface VerdictView {

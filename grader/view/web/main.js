@@ -32,7 +32,7 @@ const choose = (number, step) => {
   const scratch = one.operands.some(isScratch) ? [byId("scratch-card").content.cloneNode(true)] : [];
   byId("cards").replaceChildren(...cards.filter(shown).map((card) => card.element), ...scratch);
   tables = one.tables.map((table) => new TableView(one, table));
-  showMeeting(one.meeting);
+  showChipTable(one.chip_table);
   byId("tables").hidden = !tables.length;
   byId("table-list").replaceChildren(...tables.map((table) => table.element));
   const byHand = Boolean(one.timeline?.by_hand.length);

@@ -16,13 +16,13 @@ wire_format      The layout of the bytes, and source lines in them
 """
 
 from pallascope.kernels.serialization.dump import dumped
-from pallascope.kernels.serialization.encoding import CarrierError, NotCarried
+from pallascope.kernels.serialization.encoding import NotSerializable, SerializationError
 from pallascope.kernels.serialization.load import asks_to_interpret, checked, loaded, with_interpret
 from pallascope.kernels.serialization.registry import make_ready, make_ready_for_gpus
 
 __all__ = [
-    "CarrierError",
-    "NotCarried",
+    "NotSerializable",
+    "SerializationError",
     "asks_to_interpret",
     "checked",
     "dumped",

@@ -32,7 +32,7 @@ from pallascope.kernels.serialization.encoding import (
     MOST_ARRAY_BYTES,
     MOST_RANK,
     Form,
-    NotCarried,
+    NotSerializable,
     interned,
 )
 
@@ -97,7 +97,7 @@ def _mesh(sizes: Any, names: Any, types: Any, device: Any) -> Any:
 
 def _no_devices(one: Any) -> tuple[()]:
     if not one.empty:
-        raise NotCarried("a mesh of devices that exist")
+        raise NotSerializable("a mesh of devices that exist")
     return ()
 
 
@@ -148,18 +148,18 @@ def _dtypes() -> Mapping[str, np.dtype]:
 
 def _dtype_name(dtype: np.dtype) -> tuple[str]:
     if _dtypes().get(dtype.name) != dtype:
-        raise NotCarried(f"numbers of the type {dtype}")
+        raise NotSerializable(f"numbers of the type {dtype}")
     return (dtype.name,)
 
 
 def array_parts(value: Any) -> tuple[Any, ...]:
-    """An array as dtype, shape and bytes. Raises NotCarried for a large one."""
+    """An array as dtype, shape and bytes. Raises NotSerializable for a large one."""
     held = np.asarray(value)
     if held.nbytes > MOST_ARRAY_BYTES:
         size = f"{held.dtype.name}[{','.join(map(str, held.shape))}]"
-        raise NotCarried(f"a constant {size} of {held.nbytes >> 20} MiB")
+        raise NotSerializable(f"a constant {size} of {held.nbytes >> 20} MiB")
     if held.dtype == object:
-        raise NotCarried("an array of objects")
+        raise NotSerializable("an array of objects")
     return held.dtype, held.shape, held.tobytes()
 
 
@@ -205,7 +205,7 @@ def _from_device(dtype: np.dtype, shape: tuple[int, ...], data: bytes, weak: boo
 
 def _key_kind(implementation: Any) -> str:
     if prng.prngs.get(implementation.name) is not implementation:
-        raise NotCarried(f"random keys of the kind {implementation.name}")
+        raise NotSerializable(f"random keys of the kind {implementation.name}")
     return implementation.name
 
 

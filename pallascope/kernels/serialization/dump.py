@@ -10,9 +10,9 @@ from jax.extend import core
 from pallascope.kernels.jax_internals import Traceback
 from pallascope.kernels.jaxprs import first_use
 from pallascope.kernels.serialization import registry
-from pallascope.kernels.serialization.encoding import MOST_BYTES, Form, NotCarried
+from pallascope.kernels.serialization.encoding import MOST_BYTES, Form, NotSerializable
 from pallascope.kernels.serialization.jaxpr_encoders import constants_of
-from pallascope.kernels.serialization.python_encoders import behind, stays_behind
+from pallascope.kernels.serialization.python_encoders import behind, is_serialized_by_name
 from pallascope.kernels.serialization.wire_format import (
     BYTES,
     LARGEST,
@@ -27,16 +27,16 @@ _PLAIN = (bool, int, float, str)
 
 
 def dumped(closed: core.ClosedJaxpr) -> bytes:
-    """A trace as bytes that `loaded` reads. Raises NotCarried."""
+    """A trace as bytes that `loaded` reads. Raises NotSerializable."""
     dump = _Dump()
     try:
         dump.constants(closed)
         root = dump.node(closed)
     except RecursionError:
-        raise NotCarried("operations nested too deeply") from None
+        raise NotSerializable("operations nested too deeply") from None
     data = packed(dump.layout(root))
     if len(data) > MOST_BYTES:
-        raise NotCarried(f"a trace of {len(data) >> 20} MiB, most of it constants")
+        raise NotSerializable(f"a trace of {len(data) >> 20} MiB, most of it constants")
     return data
 
 
@@ -67,7 +67,7 @@ class _Dump:
         for var, constant in constants_of(closed):
             try:
                 self.node(constant)
-            except NotCarried as refused:
+            except NotSerializable as refused:
                 user = first_use(closed.jaxpr, var)
                 refused.place = None if user is None else _line(user)
                 raise
@@ -88,7 +88,7 @@ class _Dump:
         known = self._values.get(key)
         if known is None:
             if kind is int and abs(one) > LARGEST:
-                raise NotCarried("a number of more than 64 bits")
+                raise NotSerializable("a number of more than 64 bits")
             known = self._values[key] = self._add(one)
         return known
 
@@ -116,7 +116,7 @@ class _Dump:
             numbers = [self.node(invars), self.node(outvars), self.node(primitive)]
             numbers.append(self._params(name, params))
             numbers += map(self.node, more)
-        except NotCarried as refused:
+        except NotSerializable as refused:
             if refused.place is None:
                 refused.place = _line(eqn)
             raise
@@ -126,13 +126,13 @@ class _Dump:
         form = _form(dict)
         numbers = []
         for key, value in params.items():
-            if stays_behind(primitive, key, value):
+            if is_serialized_by_name(primitive, key, value):
                 value = behind(value)
             try:
                 numbers += self.node(key), self.node(value)
             except _Unknown as unknown:
                 what = f"{unknown} in the parameter {key} of {primitive}"
-                raise NotCarried(what) from None
+                raise NotSerializable(what) from None
         return self._add([self._forms.setdefault(form.name, len(self._forms)), *numbers])
 
     def _add(self, node: Any) -> int:
@@ -140,7 +140,7 @@ class _Dump:
         return len(self._nodes) - 1
 
 
-class _Unknown(NotCarried):
+class _Unknown(NotSerializable):
     """An object of a class that has no form; which parameter holds it is still to be said."""
 
 

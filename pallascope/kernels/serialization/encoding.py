@@ -27,7 +27,7 @@ MOST_GRID_DIMENSIONS = 64
 MOST_FRAMES = 10  # of a traceback; MLIR's locations keep as many
 
 
-class NotCarried(Exception):
+class NotSerializable(Exception):
     """Something in a trace can't be carried to another process.
 
     Its text names the operation or the object in plain words. `place` is the line of the learner's
@@ -39,7 +39,7 @@ class NotCarried(Exception):
         self.place = place
 
 
-class CarrierError(ValueError):
+class SerializationError(ValueError):
     """The bytes are not a carried trace: cut, changed, made by hand, or of another jax."""
 
 

@@ -15,10 +15,10 @@ from pallascope.kernels.jax_internals import (
     Traceback,
 )
 from pallascope.kernels.jax_internals import jax_core as core
-from pallascope.kernels.serialization.encoding import Form, NotCarried, constructed, interned
+from pallascope.kernels.serialization.encoding import Form, NotSerializable, constructed, interned
 from pallascope.kernels.serialization.python_encoders import (
     REFUSED,
-    Behind,
+    FunctionName,
     home_of,
     peeks,
     primitive_at,
@@ -51,7 +51,7 @@ def equation_forms() -> Iterator[Form]:
     yield interned(core.JaxprEqnContext, _CONTEXT, _sound_context)
     yield Form("primitive", core.Primitive, _home, primitive_at)
     yield Form("DebugInfo", DebugInfo, _debug_info_parts, _debug_info)
-    yield Form("left behind", Behind, lambda one: (one.name, one.debug_info), _stand_in)
+    yield Form("left behind", FunctionName, lambda one: (one.name, one.debug_info), _stand_in)
     names = ("constvars", "invars", "outvars", "eqns", "effects", "debug_info", "is_high")
     if _ONE_CLASS:
         names = (*names, "consts")
@@ -69,7 +69,7 @@ def _all(members: Any, kind: type | tuple[type, ...], container: Any = list) -> 
 
 def _var(var: Any) -> tuple[Any]:
     if getattr(var, "initial_qdd", None) is not None:
-        raise NotCarried("a value whose type changes while it is used")
+        raise NotSerializable("a value whose type changes while it is used")
     return (var.aval,)
 
 
@@ -79,7 +79,7 @@ def _sound_literal(literal: Any) -> None:
 
 def _equation_parts(eqn: Any) -> tuple[Any, ...]:
     if peeks(eqn.primitive.name, eqn.params):
-        raise NotCarried("a debug print whose format looks into its values")
+        raise NotSerializable("a debug print whose format looks into its values")
     where = eqn.source_info, eqn.ctx
     return eqn.invars, eqn.outvars, eqn.primitive, eqn.params, eqn.effects, *where
 
@@ -113,8 +113,8 @@ def _sound_context(*parts: Any) -> None:
 def _home(primitive: Any) -> tuple[str, str]:
     if (home := home_of(primitive)) is None:
         if primitive.name in REFUSED:
-            raise NotCarried(f"the operation {primitive.name}, {REFUSED[primitive.name]}")
-        raise NotCarried(f"the operation {primitive.name}, which is not one of JAX's own")
+            raise NotSerializable(f"the operation {primitive.name}, {REFUSED[primitive.name]}")
+        raise NotSerializable(f"the operation {primitive.name}, which is not one of JAX's own")
     return home
 
 

@@ -8,7 +8,7 @@ Whether a trace that was read says of itself what is true: JAX's own check, kern
 The interpreter computes with values, Mosaic with the types that are written beside them. Bytes made
 by hand could say one thing to each.
 
-Bytes -> a trace, or CarrierError: whatever the bytes are, nothing in them runs.
+Bytes -> a trace, or SerializationError: whatever the bytes are, nothing in them runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pallascope.kernels.serialization.encoding import (
     MOST_FRAMES,
     MOST_LEVELS,
     MOST_NODES_UNFOLDED,
-    CarrierError,
+    SerializationError,
 )
 from pallascope.kernels.serialization.wire_format import (
     BYTES,
@@ -123,8 +123,8 @@ class _InterpretRewriter(Rewriter):
 def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """The trace, if every variable in it has the type that its equation gives it.
 
-    Call it within `for_chip`, as the trace was made. Raises CarrierError. Takes about as long as
-    reading the bytes.
+    Call it within `for_chip`, as the trace was made. Raises SerializationError. Takes about as
+    long as reading the bytes.
     """
     try:
         check_jaxpr(closed.jaxpr)
@@ -148,7 +148,7 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
         reason = str(error).partition("\n")[0]
     except Exception as error:
         reason = type(error).__name__
-    raise CarrierError(f"a trace whose types do not fit: {reason}")
+    raise SerializationError(f"a trace whose types do not fit: {reason}")
 
 
 def _check_constants(closed: core.ClosedJaxpr) -> None:
@@ -200,19 +200,19 @@ def _opened(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
 def loaded(data: bytes) -> core.ClosedJaxpr:
     """The trace that `dumped` has made these bytes of.
 
-    Raises CarrierError for anything that is not a carried trace of this version of jax.
+    Raises SerializationError for anything that is not a carried trace of this version of jax.
     """
     if len(data) > MOST_BYTES:
-        raise CarrierError(f"{len(data) >> 20} MiB are too many for a trace")
+        raise SerializationError(f"{len(data) >> 20} MiB are too many for a trace")
     try:
         with _undisturbed():
             return _Load(unpacked(data)).root()
-    except CarrierError:
+    except SerializationError:
         raise
     except Exception as error:
         reason = _told(error)
     # Not within `except`: who shows an exception's context would print objects made of the data.
-    raise CarrierError(f"no carried trace: {reason}")
+    raise SerializationError(f"no carried trace: {reason}")
 
 
 def _told(error: Exception) -> str:
@@ -239,7 +239,7 @@ class _Load:
     def __init__(self, layout: WireLayout) -> None:
         self._layout = layout
         if layout.jax != jax.__version__:
-            raise CarrierError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
+            raise SerializationError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
         known = registry.by_name()
         self._builders = [known[name].build for name in layout.forms]
         self._tracebacks = tracebacks(list(map(_short_enough, layout.stacks)))
@@ -247,7 +247,7 @@ class _Load:
     def root(self) -> core.ClosedJaxpr:
         found = self._objects()[self._layout.root]
         if not isinstance(found, core.ClosedJaxpr):
-            raise CarrierError(f"a trace is no {type(found).__name__}")
+            raise SerializationError(f"a trace is no {type(found).__name__}")
         return found
 
     def _objects(self) -> list[Any]:
@@ -267,7 +267,7 @@ class _Load:
                     level += max([levels[part] for part in parts])
                     size += sum([sizes[part] for part in parts])
                     if level > MOST_LEVELS or size > MOST_NODES_UNFOLDED:
-                        raise CarrierError("objects in objects without end")
+                        raise SerializationError("objects in objects without end")
                 value = build(*[made[part] for part in parts])
             made.append(value)
             levels.append(level)
@@ -277,9 +277,9 @@ class _Load:
     def _plain(self, value: Any) -> Any:
         kind = type(value)
         if kind is int and abs(value) > LARGEST:
-            raise CarrierError("a number of more than 64 bits")
+            raise SerializationError("a number of more than 64 bits")
         if kind is dict:
-            raise CarrierError("a node is a value or a list")
+            raise SerializationError("a node is a value or a list")
         return value
 
     def _special(self, kind: int, number: int) -> Any:
@@ -287,10 +287,10 @@ class _Load:
             return self._tracebacks[number]
         if kind == BYTES:
             return self._layout.blobs[number]
-        raise CarrierError(f"nodes have no kind {kind}")
+        raise SerializationError(f"nodes have no kind {kind}")
 
 
 def _short_enough(stack: Stack) -> Stack:
     if len(stack) > MOST_FRAMES:
-        raise CarrierError(f"a stack of {len(stack)} frames")
+        raise SerializationError(f"a stack of {len(stack)} frames")
     return stack

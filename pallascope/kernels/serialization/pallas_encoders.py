@@ -39,7 +39,7 @@ from pallascope.kernels.serialization.array_encoders import objects
 from pallascope.kernels.serialization.encoding import (
     MOST_GRID_DIMENSIONS,
     Form,
-    NotCarried,
+    NotSerializable,
     filled,
     member,
     named,
@@ -90,7 +90,7 @@ def _compiler_params() -> Form:
 
     def parts(params: Any) -> Iterable[Any]:
         if params.flags:
-            raise NotCarried("the flags of CompilerParams")
+            raise NotSerializable("the flags of CompilerParams")
         return form.parts(params)
 
     def build(*parts: Any) -> Any:
@@ -149,7 +149,9 @@ def _gpu_compiler_params(kind: type) -> Form:
 
     def parts(params: Any) -> Iterable[Any]:
         if params.profile_dir:
-            raise NotCarried("a profile_dir in CompilerParams, where the kernel would write files")
+            raise NotSerializable(
+                "a profile_dir in CompilerParams, where the kernel would write files"
+            )
         return form.parts(params)
 
     def build(*parts: Any) -> Any:

@@ -42,7 +42,7 @@ from pallascope.kernels.jax_internals import (
     short,
     tree_util,
 )
-from pallascope.kernels.serialization.encoding import Form, NotCarried, named, single
+from pallascope.kernels.serialization.encoding import Form, NotSerializable, named, single
 
 
 def container_forms() -> Iterator[Form]:
@@ -118,9 +118,9 @@ class _Trees:
             return registry, None, None
         kind, more = data
         if kind in _ERRORS:  # what a check returns if it fails
-            raise NotCarried("a pl.debug_check, or another check")
+            raise NotSerializable("a pl.debug_check, or another check")
         if kind not in self._names:
-            raise NotCarried(f"a tree with nodes of the class {kind.__qualname__}")
+            raise NotSerializable(f"a tree with nodes of the class {kind.__qualname__}")
         return registry, self._names[kind], more, *tree.children()
 
     def built(self, registry: str, name: str | None, more: Any, *children: Any) -> Any:
@@ -146,7 +146,7 @@ def _registry(tree: Any) -> str:
         except (ValueError, RuntimeError):
             continue
         return name
-    raise NotCarried("a tree of an unknown registry")
+    raise NotSerializable("a tree of an unknown registry")
 
 
 @functools.cache
@@ -165,7 +165,7 @@ def _operations() -> Mapping[tuple[str, str], type]:
 def _operation_parts(operation: Any) -> tuple[Any, ...]:
     kind = type(operation)
     if _operations().get((kind.__module__, kind.__qualname__)) is not kind:
-        raise NotCarried(f"the operation {kind.__qualname__}, which is not one of JAX's own")
+        raise NotSerializable(f"the operation {kind.__qualname__}, which is not one of JAX's own")
     return kind.__module__, kind.__qualname__, dict(vars(operation))
 
 
@@ -256,18 +256,18 @@ _LEFT_BEHIND = {
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class FunctionName:
     """What is carried of a function: its name, and of a derivative's rule its debug info."""
 
     name: str
     debug_info: DebugInfo | None
 
 
-class LeftBehind(RuntimeError):
+class NotSerializedCall(RuntimeError):
     """A function was called that has stayed in the process where its file was imported."""
 
 
-def stays_behind(primitive: str, parameter: str, value: object) -> bool:
+def is_serialized_by_name(primitive: str, parameter: str, value: object) -> bool:
     """Whether a parameter of an equation holds a function that is carried by its name alone."""
     function = callable(value) or isinstance(value, WrappedFun)
     return function and parameter in _LEFT_BEHIND.get(primitive, ())
@@ -281,19 +281,19 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__name__", None) or (name_of(inner) if inner else "function"))
 
 
-def behind(function: Any) -> Behind:
+def behind(function: Any) -> FunctionName:
     """What is carried of a function."""
     debug_info = function.debug_info if isinstance(function, WrappedFun) else None
-    return Behind(name_of(function), debug_info)
+    return FunctionName(name_of(function), debug_info)
 
 
 def stand_in(name: str) -> Callable[..., Any]:
-    """A function of this name that raises LeftBehind."""
+    """A function of this name that raises NotSerializedCall."""
     if not isinstance(name, str):
         raise TypeError("a function's name is a text")
 
     def left_behind(*_: object, **__: object) -> Any:
-        raise LeftBehind(f"{name} has stayed in the process that traced it")
+        raise NotSerializedCall(f"{name} has stayed in the process that traced it")
 
     left_behind.__name__ = left_behind.__qualname__ = name
     return left_behind

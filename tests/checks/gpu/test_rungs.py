@@ -13,7 +13,7 @@ from grader.checks import (
     gpu_interpreted,
 )
 from grader.checks.evidence import GpuEvidence
-from grader.checks.gpu_interpreted import disorder_finding, run_finding
+from grader.checks.gpu_interpreted import ordering_finding, run_finding
 from grader.exercise.targets import GpuTarget
 from grader.grading.ladder import verdict
 from grader.verdict import (
@@ -150,7 +150,7 @@ def test_a_box_that_is_not_all_there_is_out_of_bounds(
 )
 def test_what_to_try_against_a_wait_that_never_ends(arrived: int, advice: str) -> None:
     fault = GpuFault(GpuHazard.NEVER_ARRIVES, "here", None, arrived=arrived, needed=2)
-    assert advice in disorder_finding(fault, "a.py").message
+    assert advice in ordering_finding(fault, "a.py").message
 
 
 def test_what_the_trace_shows_is_told_before_races_and_values() -> None:
@@ -167,11 +167,11 @@ def test_each_disorder_has_words_of_its_own(disorder: GpuHazard) -> None:
     fault = GpuFault(
         disorder, "a_smem", SourceLine(7, "here()"), reader="wgmma", arrived=1, needed=2
     )
-    told = disorder_finding(fault, "katas/x.py")
+    told = ordering_finding(fault, "katas/x.py")
     assert "a_smem" in told.phrase
     assert "katas/x.py:7" in told.message
     others = {
-        d: disorder_finding(dataclasses.replace(fault, hazard=d), "").phrase for d in GpuHazard
+        d: ordering_finding(dataclasses.replace(fault, hazard=d), "").phrase for d in GpuHazard
     }
     assert len(set(others.values())) == len(GpuHazard)
 

@@ -9,7 +9,7 @@ import pytest
 
 from grader.checks.random_statistics import (
     ErrorBudget,
-    Throws,
+    RandomResult,
     repeated_between,
     repeated_within,
 )
@@ -19,11 +19,11 @@ BUDGET = ErrorBudget(1)
 RNG = np.random.default_rng(0)
 
 
-def throws(kept: np.ndarray, chance: float | np.ndarray = KEPT) -> Throws:
+def throws(kept: np.ndarray, chance: float | np.ndarray = KEPT) -> RandomResult:
     """What is 1 where it is kept, and 0 elsewhere."""
     zero = np.zeros(kept.shape)
     chances = np.broadcast_to(np.asarray(chance), kept.shape)
-    return Throws("r", kept.astype(np.float64), zero, zero + 1, chances, (zero, zero))
+    return RandomResult("r", kept.astype(np.float64), zero, zero + 1, chances, (zero, zero))
 
 
 def drawn(shape: tuple[int, ...] = SHAPE) -> np.ndarray:

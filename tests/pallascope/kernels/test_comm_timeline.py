@@ -49,7 +49,7 @@ def beside(kernel: Callable[..., None]) -> CommTimeline | None:
     chip = named("v5e")
     with for_chip(chip.kind, chip.cores, RING):
         (found,) = TracedLaunch.of(launch, [X], {}).kernels([X])
-        return found.side_by_side()
+        return found.comm_timeline()
 
 
 def right() -> Any:

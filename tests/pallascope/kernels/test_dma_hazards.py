@@ -7,9 +7,9 @@ import pytest
 from pallascope.kernels.dma_hazards import (
     MOST_FAULTS,
     BufferPart,
-    Flight,
-    InFlight,
     Moment,
+    OutstandingDma,
+    OutstandingDmas,
     WaitsForever,
 )
 from pallascope.model import DmaHazard
@@ -23,14 +23,14 @@ def rows(buffer: int, start: int, stop: int, step: int = 1) -> BufferPart:
     return BufferPart(buffer, ((start, stop, step), (0, 128, 1)), (64, 128))
 
 
-def flight(slot: int, semaphore: int = SEM, size: int = SIZE, line: int = 1) -> Flight:
+def flight(slot: int, semaphore: int = SEM, size: int = SIZE, line: int = 1) -> OutstandingDma:
     """A copy of 8 rows of X into the slot's 8 rows."""
     block = slice(8 * slot, 8 * slot + 8)
     target = rows(SLOTS, block.start, block.stop)
-    return Flight(rows(X, 0, 8), target, semaphore, size, Moment(line))
+    return OutstandingDma(rows(X, 0, 8), target, semaphore, size, Moment(line))
 
 
-def found(core: InFlight) -> list[DmaHazard]:
+def found(core: OutstandingDmas) -> list[DmaHazard]:
     return [fault.hazard for fault in core.seen()]
 
 
@@ -38,7 +38,7 @@ NOW = Moment(9)
 
 
 def test_what_was_waited_for_may_be_read() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0))
     core.wait(SEM, SIZE, NOW)
     core.read(rows(SLOTS, 0, 8), NOW)
@@ -47,7 +47,7 @@ def test_what_was_waited_for_may_be_read() -> None:
 
 
 def test_one_slot_may_be_read_while_another_arrives() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0))
     core.wait(SEM, SIZE, NOW)
     core.start(flight(1))
@@ -58,8 +58,8 @@ def test_one_slot_may_be_read_while_another_arrives() -> None:
 
 
 def test_rows_between_those_that_arrive_may_be_read() -> None:
-    core = InFlight()
-    core.start(Flight(rows(X, 0, 4), rows(SLOTS, 0, 8, 2), SEM, SIZE, NOW))
+    core = OutstandingDmas()
+    core.start(OutstandingDma(rows(X, 0, 4), rows(SLOTS, 0, 8, 2), SEM, SIZE, NOW))
     core.read(rows(SLOTS, 1, 8, 2), NOW)
     assert not found(core)
     core.read(rows(SLOTS, 2, 8, 2), NOW)
@@ -70,7 +70,7 @@ def test_rows_between_those_that_arrive_may_be_read() -> None:
 def test_copies_that_share_a_semaphore_end_when_all_bytes_were_waited_for(
     waits: tuple[int, ...],
 ) -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     for slot in range(3):
         core.start(flight(slot))
     for size in waits[:-1]:
@@ -83,7 +83,7 @@ def test_copies_that_share_a_semaphore_end_when_all_bytes_were_waited_for(
 
 
 def test_a_wait_that_nothing_ends_raises() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0, SECOND))
     with pytest.raises(WaitsForever):
         core.wait(SEM, SIZE, NOW)
@@ -93,7 +93,7 @@ def test_a_wait_that_nothing_ends_raises() -> None:
 
 
 def test_a_wait_for_nothing_ends() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.wait(SEM, 0, NOW)
     core.start(flight(0, size=0))
     core.wait(SEM, 0, NOW)
@@ -102,7 +102,7 @@ def test_a_wait_for_nothing_ends() -> None:
 
 
 def test_what_is_left_at_the_end_is_told_for_each_semaphore() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     for _ in range(3):
         core.start(flight(0))
         core.wait(SEM, SIZE, NOW)
@@ -116,7 +116,7 @@ def test_what_is_left_at_the_end_is_told_for_each_semaphore() -> None:
 
 
 def test_a_buffer_that_ceases_to_exist_takes_its_copies_along() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0))
     core.end(of=OTHER)
     assert not found(core)
@@ -128,7 +128,7 @@ def test_a_buffer_that_ceases_to_exist_takes_its_copies_along() -> None:
 
 def test_garbage_is_told_only_of_what_copies_fill() -> None:
     for filled in (True, False):
-        core = InFlight()
+        core = OutstandingDmas()
         core.holds_garbage(SLOTS, (64, 128))
         core.write(rows(SLOTS, 0, 8), NOW)
         core.read(rows(SLOTS, 0, 8), NOW)
@@ -141,7 +141,7 @@ def test_garbage_is_told_only_of_what_copies_fill() -> None:
 
 
 def test_only_the_first_faults_are_kept() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0))
     for _ in range(3 * MOST_FAULTS):
         core.write(rows(SLOTS, 0, 8), NOW)
@@ -149,7 +149,7 @@ def test_only_the_first_faults_are_kept() -> None:
 
 
 def test_a_core_that_others_send_to_is_left_alone() -> None:
-    core = InFlight()
+    core = OutstandingDmas()
     core.start(flight(0))
     core.read(rows(SLOTS, 0, 8), NOW)
     core.leave_alone()

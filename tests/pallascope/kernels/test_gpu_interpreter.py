@@ -11,7 +11,7 @@ import pytest
 
 from pallascope.gpu.gpu_interpreter import run_interpreted
 from pallascope.gpu.gpus import named, traced_for
-from pallascope.kernels import NotCarried, TracedLaunch
+from pallascope.kernels import NotSerializable, TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import Role
 from tests.pallascope.support.gpu_launches import Struct, struct
@@ -89,7 +89,7 @@ def test_no_launch_has_a_folder_of_profiles_written() -> None:
 
         return plgpu.kernel(body, out_type=Struct(x.shape, x.dtype), compiler_params=params)(x)
 
-    with pytest.raises(NotCarried, match="profile_dir"):
+    with pytest.raises(NotSerializable, match="profile_dir"):
         carried(launch, struct("float32", 128))
 
 

@@ -12,7 +12,7 @@ import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
 from pallascope.gpu.gpus import named, traced_for
-from pallascope.gpu.thread_block import disorders
+from pallascope.gpu.thread_block import ordering_hazards
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import GpuFault, GpuHazard, SourceFile
@@ -41,7 +41,7 @@ def faults_of(launch: Launch, *args: Any, values: Sequence[Any] = ()) -> tuple[G
     """Of the trace as another process gets it."""
     with traced_for(named("h100")):
         dumped = TracedLaunch.of(launch, args, {}).dumped()
-        return disorders(TracedLaunch.carried(dumped).closed, SOURCE, values)
+        return ordering_hazards(TracedLaunch.carried(dumped).closed, SOURCE, values)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pallascope.kernels.happens_before import (
     Area,
     DeviceAccess,
     DeviceCopy,
-    Exchange,
+    DeviceEventLog,
     Signal,
     Wait,
     left_over,
@@ -30,7 +30,7 @@ Program = Callable[["Device"], None]
 class Device:
     """One device of a ring, which says what it does."""
 
-    def __init__(self, exchange: Exchange, number: int) -> None:
+    def __init__(self, exchange: DeviceEventLog, number: int) -> None:
         self.core, self.exchange = (number, 0), exchange
         self.right, self.left = (number + 1) % DEVICES, (number - 1) % DEVICES
 
@@ -74,7 +74,7 @@ def _row(buffer: int, row: int) -> BufferPart:
 
 def _found(program: Program) -> list[DeviceHazard]:
     """The hazards of a program that all devices run, each once."""
-    exchange = Exchange(complete=True)
+    exchange = DeviceEventLog(complete=True)
     for number in range(DEVICES):
         device = Device(exchange, number)
         exchange.at(device.core)

@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.kernels.liveness import runs_of
+from pallascope.kernels.liveness import run_counts
 from pallascope.kernels.outside_kernels import OutsideReader
 from pallascope.model import RunCount
 from pallascope.tpu.chips import CHIPS
@@ -126,7 +126,7 @@ def test_by_the_trace(name: str) -> None:
     function, expected = LAUNCHES[name]
     with for_chip(V5E.kind, V5E.cores):
         closed = TracedLaunch.of(function, [X], {}).closed
-        assert runs_of(closed) == expected
+        assert run_counts(closed) == expected
         assert len(OutsideReader(closed).kernels) == len(expected)
 
 

@@ -18,13 +18,13 @@ from jax.extend import core
 from pallascope.kernels.calls import kernel_call
 from pallascope.kernels.lowering import for_chip
 from pallascope.kernels.serialization import (
-    NotCarried,
+    NotSerializable,
     array_encoders,
     dumped,
     loaded,
     with_interpret,
 )
-from pallascope.kernels.serialization.python_encoders import LeftBehind
+from pallascope.kernels.serialization.python_encoders import NotSerializedCall
 from tests.pallascope.support.sample_traces import NESTED, X, carried, doubling, like, run, traced
 
 
@@ -101,7 +101,7 @@ REFUSED: tuple[tuple[Callable[..., Any], str], ...] = (
 
 @pytest.mark.parametrize(("launch", "says"), REFUSED)
 def test_refused(launch: Callable[..., Any], says: str) -> None:
-    with pytest.raises(NotCarried) as refused:
+    with pytest.raises(NotSerializable) as refused:
         dumped(traced(launch, X))
     assert says in str(refused.value)
     of = own_operation if launch is own_operation_in_a_kernel else launch
@@ -117,7 +117,7 @@ def test_devices_that_exist() -> None:
         spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
         return jax.lax.with_sharding_constraint(x, spec)
 
-    with pytest.raises(NotCarried, match="a mesh of devices that exist"):
+    with pytest.raises(NotSerializable, match="a mesh of devices that exist"):
         dumped(jax.jit(launch).trace(X).jaxpr)
 
 
@@ -127,7 +127,7 @@ def test_nested_too_deeply() -> None:
         (eqn,) = closed.eqns
         outer = closed.jaxpr.replace(eqns=[eqn.replace(params={**eqn.params, "jaxpr": closed})])
         closed = core.ClosedJaxpr(outer, ())
-    with pytest.raises(NotCarried, match="too deeply"):
+    with pytest.raises(NotSerializable, match="too deeply"):
         dumped(closed)
 
 
@@ -160,7 +160,7 @@ def test_callbacks_outside_of_kernels_do_not_run(call: str) -> None:
         jax.effects_barrier()
 
     closed = carried(traced(launch, X))
-    with pytest.raises((LeftBehind, jax.errors.JaxRuntimeError)):
+    with pytest.raises((NotSerializedCall, jax.errors.JaxRuntimeError)):
         ran_to_the_end()
     assert not ran
 
@@ -168,7 +168,7 @@ def test_callbacks_outside_of_kernels_do_not_run(call: str) -> None:
 def test_rules_of_derivatives_are_left_behind() -> None:
     closed = carried(traced(NESTED["custom_vjp"], X))
     params = closed.eqns[0].params
-    with pytest.raises(LeftBehind, match="has stayed in the process that traced it"):
+    with pytest.raises(NotSerializedCall, match="has stayed in the process that traced it"):
         params["bwd"].call_wrapped(X)
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are no carried trace: CarrierError, whatever they are."""
+"""Bytes that are no carried trace: SerializationError, whatever they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels.serialization import (
-    CarrierError,
+    SerializationError,
     dumped,
     encoding,
     loaded,
@@ -114,7 +114,7 @@ def is_refused(data: bytes) -> bool:
     """Whether bytes are no trace; an exception of any other class is passed on."""
     try:
         return not hasattr(loaded(data), "jaxpr")
-    except CarrierError:
+    except SerializationError:
         return True
 
 
@@ -163,32 +163,32 @@ FORMS = ("tuple", "Var", "primitive", "left behind", "tree", "array", "dtype")
     ids=range(25),
 )
 def test_made_by_hand(data: bytes) -> None:
-    with pytest.raises(CarrierError):
+    with pytest.raises(SerializationError):
         loaded(data)
 
 
 def test_too_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     data = carried("pallas_call")
     monkeypatch.setattr("pallascope.kernels.serialization.load.MOST_BYTES", len(data) - 1)
-    with pytest.raises(CarrierError, match="too many"):
+    with pytest.raises(SerializationError, match="too many"):
         loaded(data)
 
 
 def test_objects_in_objects_without_end() -> None:
     deep = [[0, number] for number in range(encoding.MOST_LEVELS + 10)]
-    with pytest.raises(CarrierError, match="without end"):
+    with pytest.raises(SerializationError, match="without end"):
         loaded(document(0, *deep, forms=("tuple",)))
     wide = [[0, number, number] for number in range(64)]
-    with pytest.raises(CarrierError, match="without end"):
+    with pytest.raises(SerializationError, match="without end"):
         loaded(document(0, *wide, forms=("frozenset",)))
 
 
 def test_a_leaf_with_children() -> None:
     """Reading such a tree, jaxlib would look for what is not there."""
     leaf = ["default_registry", None, "None", [0, 0, 1, 1]]
-    with pytest.raises(CarrierError, match="a leaf has no children"):
+    with pytest.raises(SerializationError, match="a leaf has no children"):
         loaded(document(*leaf, [0, 0, 2, 1, 3], forms=("tree",)))
-    with pytest.raises(CarrierError, match="a leaf has no children"):
+    with pytest.raises(SerializationError, match="a leaf has no children"):
         loaded(document(*leaf, [0, 0, 1, 1, 3], forms=("tree",)))
 
 
@@ -199,7 +199,7 @@ def test_an_array_of_another_size(size: int) -> None:
         forms=("dtype", "tuple", "array"),
         blobs=[4],
     )
-    with pytest.raises(CarrierError):
+    with pytest.raises(SerializationError):
         loaded(made + b"1234")
 
 
@@ -210,7 +210,7 @@ def test_a_print_that_peeks_is_not_read_either() -> None:
 
     whole, blobs = parted(dumped(traced(launch, X)))
     whole["nodes"] = ["{x.data}" if node == "{x}" else node for node in whole["nodes"]]
-    with pytest.raises(CarrierError, match="looks into its values"):
+    with pytest.raises(SerializationError, match="looks into its values"):
         loaded(joined(whole, blobs))
 
 
@@ -220,7 +220,7 @@ def test_flags_are_not_read_either() -> None:
     at = [field.name for field in dataclasses.fields(pltpu.CompilerParams)].index("flags")
     (params,) = (node for node in whole["nodes"] if type(node) is list and node[0] == form)
     params[1 + at] = next(number for number, node in enumerate(whole["nodes"]) if node is True)
-    with pytest.raises(CarrierError, match="flags for the compiler"):
+    with pytest.raises(SerializationError, match="flags for the compiler"):
         loaded(joined(whole))
 
 
@@ -228,7 +228,7 @@ def test_garbage_is_collected_afterwards() -> None:
     assert gc.isenabled()
     loaded(carried("pallas_call"))
     assert gc.isenabled()
-    with pytest.raises(CarrierError):
+    with pytest.raises(SerializationError):
         loaded(b"")
     assert gc.isenabled()
 

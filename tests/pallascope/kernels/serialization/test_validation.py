@@ -9,7 +9,7 @@ import pytest
 from jax.extend import core
 
 from pallascope.kernels.lowering import for_chip
-from pallascope.kernels.serialization import CarrierError, checked
+from pallascope.kernels.serialization import SerializationError, checked
 from tests.pallascope.support.sample_traces import NESTED, X, carried, doubling, traced
 from tests.pallascope.support.tpu_kernels import launches
 
@@ -38,5 +38,5 @@ def lying(jaxpr: Any) -> None:
 def test_a_type_that_is_a_lie(where: str) -> None:
     closed: core.ClosedJaxpr = traced(lambda x: doubling()(x + 1), X)
     lying(closed.jaxpr if where == "outside" else closed.eqns[-1].params["jaxpr"])
-    with for_chip("TPU v5 lite", 1), pytest.raises(CarrierError, match="types do not fit"):
+    with for_chip("TPU v5 lite", 1), pytest.raises(SerializationError, match="types do not fit"):
         checked(carried(closed))

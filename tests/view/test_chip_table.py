@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.view.kernel_view import meeting_of
+from grader.view.kernel_view import chip_table_of
 from pallascope.model import ActionKind, CommTimeline, DeviceAction
 
 SENDS = DeviceAction(ActionKind.SENDS, "x_ref", "o_ref[0]", 1, "recv[0]", 2048)
@@ -11,7 +11,7 @@ CHIPS = ((0, 0), (0, 1))
 
 
 def test_a_send_is_with_the_chip_and_on_its_link() -> None:
-    found = meeting_of(CommTimeline(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
+    found = chip_table_of(CommTimeline(CHIPS, (((SENDS, WAITS), (WAITS,)),)))
     assert found
     assert found.chips == ("chip 0, 0", "chip 0, 1")
     first = "sends x_ref to chip 0, 1, into its o_ref[0]; recv[0] counts it"
@@ -25,7 +25,7 @@ def test_what_is_done_often_in_a_row_is_said_once() -> None:
     copy = DeviceAction(
         ActionKind.COPIES, "x_ref", "a buffer of a pipeline", semaphore="sem", size=512
     )
-    found = meeting_of(
+    found = chip_table_of(
         CommTimeline(
             CHIPS, (((signal, copy, copy), (DeviceAction(ActionKind.MULTIPLIES, size=4096),)),)
         )
@@ -38,8 +38,8 @@ def test_what_is_done_often_in_a_row_is_said_once() -> None:
 
 
 def test_what_is_stuck_or_cut_short_says_so() -> None:
-    stuck = meeting_of(CommTimeline(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
-    cut = meeting_of(CommTimeline(CHIPS, (((SENDS,), ()),), whole=False))
+    stuck = chip_table_of(CommTimeline(CHIPS, (((SENDS,), (WAITS,)),), stuck=True))
+    cut = chip_table_of(CommTimeline(CHIPS, (((SENDS,), ()),), whole=False))
     assert stuck
     assert cut
     assert "never comes" in stuck.note
@@ -47,4 +47,4 @@ def test_what_is_stuck_or_cut_short_says_so() -> None:
 
 
 def test_chips_that_have_nothing_to_do_with_each_other_are_not_drawn() -> None:
-    assert meeting_of(CommTimeline(CHIPS, (((WAITS,), ()),))) is None
+    assert chip_table_of(CommTimeline(CHIPS, (((WAITS,), ()),))) is None
