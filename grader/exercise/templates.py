@@ -200,7 +200,7 @@ from jaxtyping import Array, Float
 
 
 def NAME_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     # write over this
     return x * 2
 

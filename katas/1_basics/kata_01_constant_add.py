@@ -57,7 +57,7 @@ from jaxtyping import Array, Float
 
 
 def constant_add_spec(x: Float[Array, "N"]) -> Float[Array, "N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x + 10
 
 

@@ -65,7 +65,7 @@ from jaxtyping import Array, Float
 
 
 def outer_product_spec(x: Float[Array, "M 1"], y: Float[Array, "1 N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x * y
 
 

@@ -70,7 +70,7 @@ from jaxtyping import Array, Float
 def launch_vector_add_spec(
     x: Float[Array, "N"], y: Float[Array, "N"], z: Float[Array, "N"]
 ) -> Float[Array, "N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x + jnp.maximum(y, z)
 
 

@@ -66,7 +66,7 @@ from jaxtyping import Array, Float
 
 
 def blocked_transpose_spec(x: Float[Array, "M N"]) -> Float[Array, "N M"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x.T
 
 

@@ -66,7 +66,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def revisit_bug_spec(x: Float[Array, "M K"], y: Float[Array, "K N"]) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.dot(x, y, preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
 
 

@@ -67,7 +67,7 @@ from jaxtyping import Array, Float
 def batched_matmul_spec(
     x: Float[Array, "B M K"], y: Float[Array, "B K N"]
 ) -> Float[Array, "B M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x @ y
 
 

@@ -63,7 +63,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def right_on_one_core_spec(x: Float[Array, "M N"]) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.cumsum(x.astype(jnp.promote_types(x.dtype, jnp.float32)), axis=0)
 
 

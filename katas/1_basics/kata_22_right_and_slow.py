@@ -63,7 +63,7 @@ from jaxtyping import Array, BFloat16
 def right_and_slow_spec(
     x: BFloat16[Array, "M K"], w: BFloat16[Array, "K N"]
 ) -> BFloat16[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.dot(x, w)
 
 

@@ -67,7 +67,7 @@ from jaxtyping import Array, Float
 def swiglu_spec(
     x: Float[Array, "M K"], gate: Float[Array, "K N"], up: Float[Array, "K N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jax.nn.silu(x @ gate) * (x @ up)
 
 

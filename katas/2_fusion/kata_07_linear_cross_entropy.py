@@ -73,7 +73,7 @@ IGNORE = -100
 def linear_cross_entropy_spec(
     x: Float[Array, "T D"], w: Float[Array, "V D"], labels: Int32[Array, "1 T"]
 ) -> tuple[Float32[Array, "1 T"], Float32[Array, "1 T"]]:
-    """What the kernel must compute, in plain jax.numpy: loss and lse."""
+    """The required result, in plain jax.numpy: loss and lse."""
     wide = jnp.promote_types(x.dtype, jnp.float32)
     logits = x.astype(wide) @ w.T.astype(wide)
     lse = jax.nn.logsumexp(logits, axis=1)[None]

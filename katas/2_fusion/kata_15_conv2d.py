@@ -64,7 +64,7 @@ from jaxtyping import Array, Float
 def conv2d_spec(
     x: Float[Array, "B H W C"], w: Float[Array, "KH KW C F"]
 ) -> Float[Array, "B H-KH+1 W-KW+1 F"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     (_, H, W, _), (KH, KW, _, _) = x.shape, w.shape
     P, Q = H - KH + 1, W - KW + 1
     taps = [(dy, dx) for dy in range(KH) for dx in range(KW)]

@@ -70,7 +70,7 @@ from jaxtyping import Array, Float, Int32
 def permuted_matmul_spec(
     x: Float[Array, "M K"], w: Float[Array, "K N"], order: Int32[Array, "T"], *, tm: int
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     blocks = x.reshape(-1, tm, x.shape[1])
     return blocks[order].reshape(x.shape) @ w
 

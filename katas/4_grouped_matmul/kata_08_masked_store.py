@@ -71,7 +71,7 @@ def masked_store_spec(
     group_ids: Int32[Array, "V"],
     m_tile_ids: Int32[Array, "V"],
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     row = jnp.arange(len(x))[:, None]
     group = jnp.sum(group_offsets[None, 1:] <= row, axis=1)
     return x + bias[group, 0]

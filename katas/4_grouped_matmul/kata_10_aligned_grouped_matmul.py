@@ -70,7 +70,7 @@ from jaxtyping import Array, Float
 def aligned_grouped_matmul_spec(
     x: Float[Array, "M K"], w: Float[Array, "G K N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     (M, K), (G, _, N) = x.shape, w.shape
     return (x.reshape(G, M // G, K) @ w).reshape(M, N)
 

@@ -63,7 +63,7 @@ from jaxtyping import Array, Float, Int32
 def ragged_grouped_matmul_spec(
     x: Float[Array, "M K"], w: Float[Array, "G K N"], group_sizes: Int32[Array, "G"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy: x @ w for every w, then pick each row's."""
+    """The required result, in plain jax.numpy: x @ w for every w, then pick each row's."""
     M, G = len(x), len(w)
     group_of_row = jnp.repeat(jnp.arange(G), group_sizes, total_repeat_length=M)
     return jnp.take_along_axis(x @ w, group_of_row[None, :, None], axis=0)[0]

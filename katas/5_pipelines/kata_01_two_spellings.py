@@ -64,7 +64,7 @@ from jaxtyping import Array, Float
 def two_spellings_spec(
     x: Float[Array, "M N"], y: Float[Array, "M N"], b: Float[Array, "1 N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.maximum(x + b, 0) * y
 
 

@@ -52,7 +52,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def async_copy_spec(x: Float[Array, "M K"], w: Float[Array, "K N"]) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.matmul(x, w, preferred_element_type=jnp.promote_types(x.dtype, jnp.float32))
 
 

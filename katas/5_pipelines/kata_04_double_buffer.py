@@ -61,7 +61,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def double_buffer_spec(x: Float[Array, "M N"], w: Float32[Array, "1 N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.maximum(x * w, 0).astype(x.dtype)
 
 

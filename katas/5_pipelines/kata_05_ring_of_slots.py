@@ -61,7 +61,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def ring_of_slots_spec(x: Float[Array, "M N"], p: Float32[Array, "2 N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return ((x - p[0]) * p[1]).astype(x.dtype)
 
 

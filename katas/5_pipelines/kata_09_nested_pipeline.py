@@ -66,7 +66,7 @@ from jaxtyping import Array, Float
 
 
 def nested_pipeline_spec(x: Float[Array, "M M"], y: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x @ y
 
 

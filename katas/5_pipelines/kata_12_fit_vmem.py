@@ -70,7 +70,7 @@ COLUMNS = 128
 def fit_vmem_spec(
     experts: Int32[Array, "B"], x: Float[Array, "T D"], w: Float[Array, "E D N"]
 ) -> Float[Array, "T N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     blocks = x.reshape(len(experts), -1, x.shape[1])
     return (blocks @ w[experts]).reshape(len(x), -1)
 

@@ -72,7 +72,7 @@ from jaxtyping import Array, Float, Int32
 def kv_cache_write_spec(
     positions: Int32[Array, "B"], new: Float[Array, "B G D"], cache: Float[Array, "B G S D"]
 ) -> Float[Array, "B G S D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return cache.at[jnp.arange(cache.shape[0]), :, positions].set(new)
 
 

@@ -75,7 +75,7 @@ def quantised_kv_spec(
     v: Shaped[Array, "N G P D"],
     scales: Float32[Array, "N G 2"],
 ) -> Float[Array, "B G R D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     (B, T), (_, G, P, D) = table.shape, k.shape
     k, v = (x.astype(scales.dtype) * scales[..., n, None, None] for n, x in enumerate((k, v)))
     k, v = (x[table].swapaxes(1, 2).reshape(B, G, T * P, D) for x in (k, v))

@@ -73,7 +73,7 @@ def int8_matmul_spec(
     x_scale: Float32[Array, "M 1"],
     w_scale: Float32[Array, "1 N"],
 ) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     total = jnp.dot(x.astype(jnp.int32), w.astype(jnp.int32)) - zero * w_sum
     return total.astype(x_scale.dtype) * x_scale * w_scale
 

@@ -67,7 +67,7 @@ LARGEST = 448  # of float8_e4m3fn
 def fp8_matmul_spec(
     x: Float[Array, "M K"], w: Float8e4m3fn[Array, "K N"], scales: Float32[Array, "2"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     clipped = jnp.clip(x / scales[0], -LARGEST, LARGEST)
     quantised = clipped.astype(jnp.float8_e4m3fn)
     y = quantised.astype(x.dtype) @ w.astype(x.dtype)

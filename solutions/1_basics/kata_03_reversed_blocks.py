@@ -64,7 +64,7 @@ from jaxtyping import Array, Float
 
 
 def reversed_blocks_spec(x: Float[Array, "N"], *, bn: int) -> Float[Array, "N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x.reshape(-1, bn)[::-1].reshape(-1)
 
 

@@ -67,7 +67,7 @@ from jaxtyping import Array, Float
 
 
 def scale_2d_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x * 3
 
 

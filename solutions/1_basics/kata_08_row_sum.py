@@ -64,7 +64,7 @@ from jaxtyping import Array, Float, Float32
 
 
 def row_sum_spec(x: Float[Array, "M N"]) -> Float32[Array, "M 1"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.sum(x, axis=1, keepdims=True, dtype=jnp.promote_types(x.dtype, jnp.float32))
 
 

@@ -68,7 +68,7 @@ from jaxtyping import Array, Float
 
 
 def tiled_matmul_spec(x: Float[Array, "M K"], y: Float[Array, "K N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x @ y
 
 

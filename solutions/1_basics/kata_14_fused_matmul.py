@@ -70,7 +70,7 @@ from jaxtyping import Array, Float
 def fused_matmul_spec(
     x: Float[Array, "M K"], w: Float[Array, "N K"], bias: Float[Array, "1 N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jax.nn.gelu(x @ w.T + bias, approximate=True)
 
 

@@ -69,7 +69,7 @@ from jaxtyping import Array, Float, Int32
 def refs_and_slices_spec(
     starts: Int32[Array, "G"], x: Float[Array, "M N"]
 ) -> Float[Array, "M N//2"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     M, N = x.shape
     left, right = x[:, : N // 2], x[:, N // 2 :]
     start = jnp.repeat(starts, M // len(starts))

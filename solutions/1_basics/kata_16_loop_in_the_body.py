@@ -70,7 +70,7 @@ DECAY = 15 / 16
 
 
 def loop_in_the_body_spec(x: Float[Array, "T B D"]) -> Float[Array, "T B D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
 
     def step(level, moment):
         level = jnp.maximum(DECAY * level, jnp.abs(moment))

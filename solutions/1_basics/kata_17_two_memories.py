@@ -68,7 +68,7 @@ from jaxtyping import Array, Float, Float32
 def two_memories_spec(
     scale: Float32[Array, "1 1"], x: Float[Array, "M N"]
 ) -> tuple[Float[Array, "M N"], Float32[Array, "1 1"]]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     top = jnp.max(jnp.abs(x), keepdims=True)
     return x * scale.astype(x.dtype), top.astype(jnp.promote_types(x.dtype, jnp.float32))
 

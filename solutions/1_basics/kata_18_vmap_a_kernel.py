@@ -68,7 +68,7 @@ from jaxtyping import Array, Float
 def vmap_a_kernel_spec(
     x: Float[Array, "B M K"], w: Float[Array, "K N"], bias: Float[Array, "B 1 N"]
 ) -> Float[Array, "B M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return x @ w + bias
 
 

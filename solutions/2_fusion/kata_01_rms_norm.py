@@ -63,7 +63,7 @@ EPS = 1e-6
 
 
 def rms_norm_spec(x: Float[Array, "M N"], w: Float32[Array, "1 N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     mean = jnp.mean(x * x, axis=1, keepdims=True)
     return (x * jax.lax.rsqrt(mean + EPS) * w).astype(x.dtype)
 

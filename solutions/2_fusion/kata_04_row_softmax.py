@@ -62,7 +62,7 @@ from jaxtyping import Array, Float
 
 
 def row_softmax_spec(x: Float[Array, "M N"]) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jax.nn.softmax(x, axis=1)
 
 

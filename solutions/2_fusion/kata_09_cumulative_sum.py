@@ -69,7 +69,7 @@ from jaxtyping import Array, Float32
 
 
 def cumulative_sum_spec(x: Float32[Array, "M N"]) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return jnp.cumsum(x, axis=1)
 
 

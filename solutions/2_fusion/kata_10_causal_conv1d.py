@@ -70,7 +70,7 @@ HALO = 16
 
 
 def causal_conv1d_spec(x: Float[Array, "B T D"], w: Float32[Array, "K D"]) -> Float[Array, "B T D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     T, K = x.shape[1], len(w)
     padded = jnp.pad(x, ((0, 0), (K - 1, 0), (0, 0)))
     return sum(w[k] * padded[:, k : k + T] for k in range(K)).astype(x.dtype)

@@ -68,7 +68,7 @@ from jaxtyping import Array, Float, Float32
 def rope_spec(
     x: Float[Array, "B N T H"], cos: Float32[Array, "T H//2"], sin: Float32[Array, "T H//2"]
 ) -> Float[Array, "B N T H"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     a, b = jnp.split(x, 2, axis=3)
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=3).astype(x.dtype)
 

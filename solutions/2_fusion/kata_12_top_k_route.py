@@ -66,7 +66,7 @@ from jaxtyping import Array, Float, Int32
 def top_k_route_spec(
     logits: Float[Array, "E T"], *, K: int
 ) -> tuple[Float[Array, "K T"], Int32[Array, "K T"]]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     values, experts = jax.lax.top_k(logits.T, K)
     return jax.nn.softmax(values, axis=1).T, experts.T
 

@@ -76,7 +76,7 @@ def fused_adam_spec(
     v: Float32[Array, "M N"],
     numbers: Float32[Array, "1 3"],
 ) -> tuple[Float32[Array, "M N"], Float32[Array, "M N"], Float32[Array, "M N"]]:
-    """What the kernel must compute, in plain jax.numpy: p, m and v after the step."""
+    """The required result, in plain jax.numpy: p, m and v after the step."""
     rate, m_weight, v_weight = numbers[0]
     g = g.astype(p.dtype)
     m = B1 * m + (1 - B1) * g

@@ -71,7 +71,7 @@ from jaxtyping import Array, Float, Float32
 def adafactor_factors_spec(
     g: Float[Array, "M N"],
 ) -> tuple[Float32[Array, "M 1"], Float32[Array, "1 N"]]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     squares = jnp.square(g.astype(jnp.promote_types(g.dtype, jnp.float32)))
     return jnp.mean(squares, axis=1, keepdims=True), jnp.mean(squares, axis=0, keepdims=True)
 

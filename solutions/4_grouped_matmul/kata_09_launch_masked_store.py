@@ -73,7 +73,7 @@ def launch_masked_store_spec(
     m_tile_ids: Int32[Array, "V"],
     num_visits: Int32[Array, ""],
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     row = jnp.arange(len(x))[:, None]
     group = jnp.sum(group_offsets[None, 1:] <= row, axis=1)
     return x + bias[group, 0]

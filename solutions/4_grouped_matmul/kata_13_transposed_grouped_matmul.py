@@ -70,7 +70,7 @@ from jaxtyping import Array, Float, Int32
 def transposed_grouped_matmul_spec(
     x: Float[Array, "M K"], dy: Float[Array, "M N"], group_sizes: Int32[Array, "G"]
 ) -> Float[Array, "G K N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     ends = jnp.cumsum(group_sizes)
     row = jnp.arange(len(x))
     mine = (row >= (ends - group_sizes)[:, None]) & (row < ends[:, None])

@@ -70,7 +70,7 @@ def sharded_experts_spec(
     group_sizes: Int32[Array, "E"],
     group_offset: Int32[Array, "1"],
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy: x @ w for every w, then pick each row's."""
+    """The required result, in plain jax.numpy: x @ w for every w, then pick each row's."""
     (M, _), (L, _, _), (E,) = x.shape, w.shape, group_sizes.shape
     group_of_row = jnp.repeat(jnp.arange(E), group_sizes, total_repeat_length=M)
     here = group_of_row - group_offset

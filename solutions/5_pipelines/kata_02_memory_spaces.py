@@ -69,7 +69,7 @@ from jaxtyping import Array, Float
 
 
 def memory_spaces_spec(x: Float[Array, "M N"]) -> Float[Array, "M N//2"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     value, gate = jnp.split(x, 2, axis=1)
     return value * jax.nn.sigmoid(gate)
 

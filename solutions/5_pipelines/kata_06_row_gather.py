@@ -67,7 +67,7 @@ from jaxtyping import Array, Float, Int32
 def row_gather_spec(
     ids: Int32[Array, "B"], table: Float[Array, "V S 128"]
 ) -> Float[Array, "B S 128"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return table[ids]
 
 

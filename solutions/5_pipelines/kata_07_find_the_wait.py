@@ -70,7 +70,7 @@ from jaxtyping import Array, Float, Float32
 def find_the_wait_spec(
     g: Float[Array, "M N"], u: Float[Array, "M N"], s: Float32[Array, "1 N"]
 ) -> Float[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     return (jax.nn.silu(g) * u * s).astype(g.dtype)
 
 

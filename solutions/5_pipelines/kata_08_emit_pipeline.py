@@ -66,7 +66,7 @@ from jaxtyping import Array, Float, Int32
 def emit_pipeline_spec(
     lens: Int32[Array, "E"], x: Float[Array, "E M K"], w: Float[Array, "E K N"]
 ) -> Float[Array, "E M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     used = jnp.arange(x.shape[2]) < lens[:, None]
     x, w = jnp.where(used[:, None, :], x, 0), jnp.where(used[:, :, None], w, 0)
     f32 = jnp.promote_types(x.dtype, jnp.float32)

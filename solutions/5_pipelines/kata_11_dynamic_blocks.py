@@ -66,7 +66,7 @@ from jaxtyping import Array, Float, Int32
 
 
 def dynamic_blocks_spec(starts: Int32[Array, "S"], x: Float[Array, "T D"]) -> Float[Array, "T D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     G = len(starts) - 1
     sequence = jnp.searchsorted(starts, jnp.arange(len(x)), side="right") - 1
     top = jax.ops.segment_max(jnp.abs(x), sequence, num_segments=G)

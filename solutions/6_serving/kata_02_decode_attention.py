@@ -64,7 +64,7 @@ def decode_attention_spec(
     k: Float[Array, "B G S D"],
     v: Float[Array, "B G S D"],
 ) -> Float[Array, "B G R D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     there = jnp.arange(k.shape[2]) < lengths[:, None, None]
     s = jnp.einsum("bgrd,bgsd->bgrs", q, k) * q.shape[3] ** -0.5
     p = jax.nn.softmax(jnp.where(there[:, None], s, -jnp.inf), axis=-1)

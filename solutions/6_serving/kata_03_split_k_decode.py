@@ -68,7 +68,7 @@ def split_k_decode_spec(
     k: Float[Array, "B G S D"],
     v: Float[Array, "B G S D"],
 ) -> Float[Array, "B G R D"]:
-    """What the kernel must compute, in plain jax.numpy. Without keys, the result is 0."""
+    """The required result, in plain jax.numpy. Without keys, the result is 0."""
     there = jnp.arange(k.shape[2]) < lengths[:, None, None]
     s = jnp.einsum("bgrd,bgsd->bgrs", q, k) * q.shape[3] ** -0.5
     p = jax.nn.softmax(s, axis=-1, where=there[:, None])

@@ -69,7 +69,7 @@ def paged_attention_dma_spec(
     k: Float[Array, "N G P D"],
     v: Float[Array, "N G P D"],
 ) -> Float[Array, "B G R D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     (B, T), (_, G, P, D) = table.shape, k.shape
     k, v = (x[table].swapaxes(1, 2).reshape(B, G, T * P, D) for x in (k, v))
     there = jnp.arange(T * P) < lengths[:, None, None]

@@ -80,7 +80,7 @@ def chunked_prefill_spec(
     *,
     R: int,
 ) -> Float[Array, "G N D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     G, rows, D = q.shape
     kv = jnp.moveaxis(kv_pages[table], 0, 2).reshape(2, G, -1, D)
     position = start[0] + jnp.arange(rows) // R

@@ -82,7 +82,7 @@ def ragged_paged_attention_spec(
     *,
     R: int,
 ) -> Float[Array, "G N D"]:
-    """What the kernel must compute, in plain jax.numpy: over the slots of all sequences."""
+    """The required result, in plain jax.numpy: over the slots of all sequences."""
     G, N, D = q.shape
     token = jnp.arange(N)[:, None] // R
     real = jnp.arange(len(lengths)) < num_seqs[0]

@@ -83,7 +83,7 @@ def rpa_fused_write_spec(
     *,
     R: int,
 ) -> tuple[Float[Array, "G N D"], Float[Array, "P 2 G page D"]]:
-    """What the kernel must compute, in plain jax.numpy: the attention, and the cache after it."""
+    """The required result, in plain jax.numpy: the attention, and the cache after it."""
     (G, N, D), page = q.shape, kv_pages.shape[3]
     token, real = jnp.arange(N // R), jnp.arange(len(lengths)) < num_seqs[0]
     own = real & (cu_q_lens[:-1] <= token[:, None]) & (token[:, None] < cu_q_lens[1:])

@@ -75,7 +75,7 @@ def speculative_tree_mask_spec(
     k: Float[Array, "B K S D"],
     v: Float[Array, "B K S D"],
 ) -> Float[Array, "B K N D"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     T, (N, D), S = tree.shape[1], q.shape[2:], k.shape[2]
     bits = (tree[:, :, None] >> jnp.arange(T)) & 1 == 1
     draft = jnp.arange(S) - lengths[:, None]

@@ -69,7 +69,7 @@ from jaxtyping import Array, BFloat16, Float32
 def bf16_accumulate_spec(
     x: BFloat16[Array, "T B"], w: BFloat16[Array, "T B"]
 ) -> Float32[Array, "1 B"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     w = w.astype(x.dtype)
     return jnp.sum(x * w, axis=0, keepdims=True) / jnp.sum(w, axis=0, keepdims=True)

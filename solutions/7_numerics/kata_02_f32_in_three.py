@@ -63,7 +63,7 @@ from jaxtyping import Array, Float32
 
 
 def f32_in_three_spec(x: Float32[Array, "M K"], y: Float32[Array, "K N"]) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     x_hi, y_hi = nearest(x), nearest(y)
     x_lo, y_lo = nearest(x - x_hi), nearest(y - y_hi)
     return x_hi @ y_hi + x_hi @ y_lo + x_lo @ y_hi

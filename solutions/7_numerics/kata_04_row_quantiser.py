@@ -63,7 +63,7 @@ from jaxtyping import Array, Float, Float32, Int8
 def row_quantiser_spec(
     cap: Float32[Array, "1 1"], x: Float[Array, "M N"]
 ) -> tuple[Int8[Array, "M N"], Float32[Array, "M 1"]]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     x = x.astype(cap.dtype)
     amax = jnp.minimum(jnp.max(jnp.abs(x), axis=1, keepdims=True), cap)
     scale = jnp.where(amax == 0, 1, amax / 127)

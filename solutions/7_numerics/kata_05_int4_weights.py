@@ -64,7 +64,7 @@ from jaxtyping import Array, BFloat16, Float32, Int4
 def int4_weights_spec(
     x: BFloat16[Array, "M K"], w: Int4[Array, "K N"], scale: Float32[Array, "S 1 N"]
 ) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, _, N = scale.shape
     weights = w.reshape(S, -1, N).astype(scale.dtype) * scale
     return x.astype(scale.dtype) @ weights.reshape(-1, N)

@@ -67,7 +67,7 @@ from jaxtyping import Array, BFloat16, Float32, Int8
 def packed_int4_spec(
     x: BFloat16[Array, "M K"], packed: Int8[Array, "P N"], scale: Float32[Array, "S 1 N"]
 ) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     S, _, N = scale.shape
     number = packed.astype(jnp.int32)
     low = jnp.mod(number + 8, 16) - 8

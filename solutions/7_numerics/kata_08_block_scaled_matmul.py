@@ -75,7 +75,7 @@ def block_scaled_matmul_spec(
     x_scales: Float32[Array, "G M"],
     w_scales: Float32[Array, "G J"],
 ) -> Float32[Array, "M N"]:
-    """What the kernel must compute, in plain jax.numpy."""
+    """The required result, in plain jax.numpy."""
     scaled_x = x.astype(x_scales.dtype) * jnp.repeat(x_scales.T, GROUP, axis=1)
     of_rows = jnp.repeat(w_scales, GROUP, axis=0)
     scaled_w = w.astype(w_scales.dtype) * jnp.repeat(of_rows, GROUP, axis=1)
