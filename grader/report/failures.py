@@ -19,8 +19,8 @@ _WORD = re.compile(r"[^\W\d]+")
 def explanation(kata: Kata, grade: Grade, node: str, seed: int, *, opens: bool = True) -> str:
     """The finding, the whole case, and the command that repeats exactly this case.
 
-    `node` is pytest's id of the case, `seed` the session's seed. `opens`: the last line says where
-    to fix it.
+    `node` is pytest's id of the case, `seed` the session's seed. `opens`: the first line is enough
+    for a summary, and the last says where to fix it.
     """
     finding = grade.finding
     assert finding is not None
@@ -28,9 +28,17 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int, *, opens: bool =
     can_be_viewed = (
         finding.check is Check.VALUES and kata.key.kernel and kata.key.target.uses_libtpu
     )
-    phrase = "" if finding.message.startswith(finding.phrase) else f"{finding.phrase}\n"
+    # The paragraph `error` has an exception's whole text.
+    repeated = finding.check is Check.RUNS and not opens
+    phrase = finding.phrase
+    if finding.message.startswith(phrase) or (
+        repeated and _one_line(phrase) in _one_line(finding.message)
+    ):
+        phrase = ""
     lines = [
-        f"{finding.check.title}: {phrase}{finding.message}",
+        f"{finding.check.title}: {phrase}\n{finding.message}"
+        if phrase
+        else f"{finding.check.title}: {finding.message}",
         *([f"  case   {grade.drawn}"] if grade.drawn else []),
         f'  again  pytest "{node}" --kata-seed {seed}',
         *([view] if can_be_viewed else []),
@@ -39,6 +47,10 @@ def explanation(kata: Kata, grade: Grade, node: str, seed: int, *, opens: bool =
         file, line = kata.location()
         lines.append(f"  open   {file}:{line}      stuck?  kata hint {kata.name}")
     return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def broken_kata_message(error: object) -> str:
