@@ -175,8 +175,8 @@ def test_the_root_conftest_only_names_the_plugin() -> None:
 #: rooms import it, and one of more lines than LARGE holds more than one feature. Nobody imports a
 #: command: `kata` loads it by name.
 SMALL, LARGE = 80, 700
-#: The most files of a folder.
-MANY = 35
+#: The most files of a folder, and of both packages.
+MANY, IN_ALL = 35, 240
 SCRIPTS = ("__init__", "__main__")
 #: Imported before anything that the Python of pytest may lack.
 ALONE = ("grader.plugin.dependencies",)
@@ -197,6 +197,7 @@ def test_a_file_is_worth_opening() -> None:
 def test_a_folder_is_not_crowded() -> None:
     files = collections.Counter(file.parent for file in FILES.values())
     assert {folder: count for folder, count in files.items() if count > MANY} == {}
+    assert len(FILES) <= IN_ALL, "before adding a file, look for the one where the feature lives"
 
 
 def test_no_two_files_have_the_same_name() -> None:

@@ -27,7 +27,7 @@ from pallascope.model import Mode
 from tests.commands.test_docs import CODE, DOCS, FENCED, FOR_CONTRIBUTORS, PAGES
 from tests.course import test_contract, test_layout, test_session_coverage
 from tests.support.repositories import ROOT
-from tests.test_architecture import LARGE, MANY, ROW, ROWS, SMALL
+from tests.test_architecture import IN_ALL, LARGE, MANY, ROW, ROWS, SMALL
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 AUTHORING = DOCS / "authoring.md"
@@ -194,7 +194,7 @@ def test_no_name_is_excused_in_vain() -> None:
 def numbers() -> Iterator[tuple[str, str]]:
     """A page, and words with a number as the code has it."""
     yield "CONTRIBUTING", f"{SMALL} to {LARGE} lines"
-    yield "CONTRIBUTING", f"at most {MANY} files"
+    yield "CONTRIBUTING", f"at most {MANY} files, and both packages together have at most {IN_ALL}"
     lines, width = test_contract.LINES, test_contract.WIDTH
     yield "docs/authoring", f"{lines[0]} to {lines[-1]} lines of at most {width} columns"
     yield "docs/authoring", f"at most {test_layout.FAR} lines below"
