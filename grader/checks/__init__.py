@@ -1,6 +1,6 @@
 """The rungs of the ladder, one module each: `check(evidence) -> Finding | None`.
 
-A check asks one question of what was observed. It raises nothing, prints nothing, runs nothing.
+A check asks one question about the evidence. It raises, prints and runs nothing.
 
 allowed_operations      ★ Is it the file's own work, in a kernel, without forbidden operations?
 communication_cost      ★★★ Bytes over links, shard sizes, overlap: compared with the solution
