@@ -584,10 +584,10 @@ def test_exchanged_blocks_are_told_by_row_and_column() -> None:
     assert "Look at the index maps" in said
     columns = np.concatenate([SQUARES[:, 8:], SQUARES[:, :8]], 1)
     said = why(another_block, suspect(columns, SQUARES, (8, 8)))
-    assert "block column 0 looks like block column 1's values" in said
+    assert "block column 0 contains block column 1's values" in said
     vector = np.arange(32.0)
     said = why(another_block, suspect(np.tile(vector[:8], 4), vector, (8,)))
-    assert "block 1 looks like block 0's values, block 2 looks like block 0's values" in said
+    assert "block 1 contains block 0's values, block 2 contains block 0's values" in said
 
 
 def test_moves_that_no_dimension_explains_are_listed() -> None:

@@ -201,7 +201,7 @@ def returns_no_carry(x_ref: Any, o_ref: Any) -> None:
         (lambda: launched(branches), "@pl.when"),
         (lambda: launched(takes_three), "A kernel takes one Ref for each input"),
         (lambda: launched(keeps_a_sum_in_a_variable), "a Python variable can't carry it out"),
-        (lambda: launched(changes_the_dtype_of_the_carry), "is the next iteration's carry"),
+        (lambda: launched(changes_the_dtype_of_the_carry), "returns the next iteration's carry"),
         (lambda: launched(returns_no_carry), "Is a return missing?"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i: i)), "one block index for each"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i, j: (i, 0))), "one index for"),
