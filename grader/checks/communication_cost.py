@@ -291,7 +291,7 @@ def waits_first(own: Sequence[Prediction], par: Sequence[Prediction]) -> Finding
         paragraph(
             "try",
             "Start the copy, then multiply the data that is already here, and wait only when you "
-            "need the copy's.",
+            "need the copied data.",
         ),
     ]
     much = "little" if mine else "nothing"

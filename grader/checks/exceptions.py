@@ -32,7 +32,7 @@ GIVEN = (
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Reject an attempt that did not import, trace or end, or that killed its process."""
+    """Reject an attempt that did not import, trace, end, or stay in the process."""
     attempt = evidence.attempt
     if isinstance(attempt, Accident):
         return accident_finding(attempt, evidence.file)

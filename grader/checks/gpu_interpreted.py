@@ -275,7 +275,7 @@ def not_interpreted(problem: Problem) -> NotJudged | None:
     last = next((line for line in reversed(said) if line.strip()), "")
     reason = last.partition("NotImplementedError:")[2].strip() or last.strip()
     why = f"Mosaic GPU's interpreter can't run it: {reason[:120]}"
-    return NotJudged(Check.VALUES, f"{why}; a GPU would tell")
+    return NotJudged(Check.VALUES, f"{why}; a GPU would show it")
 
 
 def run_finding(problem: Problem, file: str) -> Finding:
@@ -357,7 +357,7 @@ def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
     if race:
         return _beside_program_id(race, evidence.lines)
     if evidence.target.not_interpreted:
-        why = f"{evidence.target.not_interpreted}; a GPU would tell"
+        why = f"{evidence.target.not_interpreted}; a GPU would show it"
         return None if _a_gpu_tells(evidence) else NotJudged(Check.VALUES, why)
     if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
         refused = gpu_compiles.check_gpu_lowers(

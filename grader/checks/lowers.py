@@ -57,7 +57,7 @@ _CALLED = {
 }
 
 
-NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lowered"
+NOTHING_LOWERED = "the launch, traced for a TPU, has no kernel that could be lowered"
 
 
 def check_lowers(evidence: TpuEvidence) -> Finding | NotJudged | None:

@@ -86,7 +86,7 @@ def test_what_no_interpreter_runs_has_no_star_and_is_compiled_all_the_same() -> 
     told = verdict(judged(on_gpu(kernel()), target=target))
     assert (told.state, told.stars) == (State.PASSED, 0)
     assert str(told.not_judged) == (
-        "not judged: values (tensor memory is not simulated; a GPU would tell)"
+        "not judged: values (tensor memory is not simulated; a GPU would show it)"
     )
     refused = verdict(judged(on_gpu(failure=TMEM), target=target))
     assert refused.state is State.FAILED
@@ -97,7 +97,7 @@ def test_the_interpreter_may_say_so_itself() -> None:
     given = judged(NOT_HERE, attempt=attempt(problem=problem))
     told = gpu_interpreted.check_gpu_interpreted(given)
     assert isinstance(told, NotJudged)
-    assert "can't run it: predicate not here; a GPU would tell" in told.why
+    assert "can't run it: predicate not here; a GPU would show it" in told.why
 
 
 @pytest.mark.parametrize(
