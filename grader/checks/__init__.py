@@ -1,6 +1,6 @@
 """The rungs of the ladder, one module each: `check(evidence) -> Finding | None`.
 
-A check asks one question of what was observed. It raises nothing, prints nothing, runs nothing.
+A check asks one question about the evidence. It raises, prints and runs nothing.
 
 communication_cost      ★★★ Bytes over links, shard sizes, overlap: compared with the solution
 compare                 Compares a result with its expected values: tolerance, wrong blocks

@@ -27,7 +27,7 @@ from pallascope.tools.text import format_bytes, format_route
 from pallascope.tpu import Prediction
 from pallascope.tpu.prediction import routes_of_kernels
 
-_MOST = 3  # that are told
+_MOST = 3  # collectives in a message
 
 
 def dearest(own: Sequence[Collective], par: Sequence[Collective]) -> tuple[Collective, ...]:
@@ -48,7 +48,7 @@ def named(one: Collective) -> str:
 
 
 def lines(collectives: Sequence[Collective]) -> list[str]:
-    """A paragraph that says what each of the first few sends, and where it stands."""
+    """A paragraph: the bytes and the line of each of the first few."""
     if not collectives:
         return []
     more = len(collectives) - _MOST
@@ -57,10 +57,10 @@ def lines(collectives: Sequence[Collective]) -> list[str]:
 
 
 def advice(one: Collective) -> str:
-    """What may be done instead of what sends too much."""
+    """A remedy for a collective that sends too much."""
     if one.name == RESHARDING:
         return (
-            "The array lies on the devices in one way and is wanted in another, so XLA moves it in "
+            "One step shards the array differently from how the next needs it, so XLA moves it in "
             "between. Give out_specs and the next in_specs the same axes, or do both steps within "
             "one shard_map."
         )
@@ -68,18 +68,18 @@ def advice(one: Collective) -> str:
 
 
 _ONLY = (
-    "Only what a device lacks has to come to it. Let in_specs give each device the part that it "
+    "Send a device only the data that it lacks. Let in_specs give each device the part that it "
     "works on, and communicate once, as late as the sums allow."
 )
 _INSTEAD = {
     "psum": (
-        "Add up over those axes alone along which a sum is cut, and add up the smallest array: "
-        "after the product, not before it. Where each device goes on with a part of the sum, "
-        "psum_scatter sends half as much."
+        "Add up only over axes along which a sum is cut, and add up the smallest array: after the "
+        "product, not before it. If each device goes on with a part of the sum, psum_scatter sends "
+        "half as much."
     ),
     "all_gather": (
         "A device that gathers all parts works on all of them. Let it work on its own part, and "
-        "add up what comes out, or let in_specs split another dimension."
+        "add up the results, or let in_specs split another dimension."
     ),
 }
 
@@ -95,11 +95,11 @@ def _quoted(one: Collective) -> list[str]:
 def _told(one: Collective) -> str:
     where = f", line {one.line}" if one.line else ""
     arrays = listed(map(str, one.arrays), 2)
-    size = "nobody can tell how much" if one.bytes is None else format_bytes(one.bytes)
+    size = "an unknown number of bytes" if one.bytes is None else format_bytes(one.bytes)
     return f"{named(one)} ({one.devices} devices) of {arrays}{where}: {size}"
 
 
-_MAX_PARTS = 3  # that are told
+_MAX_PARTS = 3  # parts in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class LargerPart:
         return _size(self.own) / max(_size(self.par), 1)
 
     def __str__(self) -> str:
-        return f"{self.operand} of {self.kernel} stands for {self.own}, par's for {self.par}"
+        return f"{self.operand} of {self.kernel} is {self.own}, par's is {self.par}"
 
 
 def larger_parts(own: Sequence[KernelCall], par: Sequence[KernelCall]) -> tuple[LargerPart, ...]:
@@ -126,7 +126,7 @@ def larger_parts(own: Sequence[KernelCall], par: Sequence[KernelCall]) -> tuple[
 
 
 def in_words(parts: Sequence[LargerPart]) -> tuple[str, list[str]]:
-    """The end of a phrase, and paragraphs: what is larger, why that costs, and what to try."""
+    """The end of a phrase, and paragraphs: the larger arrays, why they cost, and a remedy."""
     first = parts[0]
     names = listed(dict.fromkeys(part.operand for part in parts[:_MAX_PARTS]))
     phrase = f"each chip works on {first.ratio:.1f}× par's part of {first.operand}"
@@ -134,18 +134,18 @@ def in_words(parts: Sequence[LargerPart]) -> tuple[str, list[str]]:
         paragraph("parts", "\n".join(map(str, parts[:_MAX_PARTS]))),
         paragraph(
             "why",
-            "Where in_specs doesn't name an axis, all chips along it get the same part: each "
-            "reads it, and does the same work as the others.",
+            "If in_specs doesn't name an axis, all chips along it get the same part: each reads "
+            "it, and does the same work as the others.",
         ),
         paragraph("try", f"Let in_specs cut {names} along an axis that isn't named for them yet."),
     ]
 
 
 def _larger(own: Sequence[KernelCall], par: Sequence[KernelCall]) -> Iterator[LargerPart]:
-    beside = {call.name: {o.name: o.array for o in call.operands} for call in par}
+    of_par = {call.name: {o.name: o.array for o in call.operands} for call in par}
     for call in own:
         for operand in call.role(Role.INPUT, Role.OUTPUT):
-            array = beside.get(call.name, {}).get(operand.name)
+            array = of_par.get(call.name, {}).get(operand.name)
             if array is not None and _size(operand.array) > _size(array):
                 yield LargerPart(call.name, operand.name, operand.array, array)
 
@@ -163,7 +163,7 @@ class Sender:
 
     @property
     def sent(self) -> int | None:
-        """What it sends to other chips, in bytes; None where nobody can tell."""
+        """The bytes that it sends to other chips; None if unknown."""
         sent = [
             *(kernel.sent_bytes for kernel in self.kernels),
             collective_sent_bytes(self.collectives),
@@ -172,7 +172,7 @@ class Sender:
 
     @property
     def carried(self) -> int | None:
-        """What links carry of that: bytes times hops. None where nobody can tell."""
+        """The bytes that links carry: those sent times hops. None if unknown."""
         sizes = [*(one.link_bytes for one in self.kernels), collective_link_bytes(self.collectives)]
         return None if None in sizes else sum(filter(None, sizes))
 
@@ -217,7 +217,7 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
 
 
 def _compared(own: Sender, par: Sender) -> tuple[int | None, int | None]:
-    """The bytes of both: times hops, or as they are sent where the ways are not known."""
+    """The bytes of both: times hops, or as they are sent if the routes are unknown."""
     carried = own.carried, par.carried
     return (own.sent, par.sent) if None in carried else carried
 
@@ -226,7 +226,7 @@ def _carries(own: Sender, carried: int) -> str:
     if own.sent is None or own.sent == carried:
         return f"each chip sends {format_bytes(carried)} to others"
     return (
-        f"each chip sends {format_bytes(own.sent)} to others, for which links carry "
+        f"each chip sends {format_bytes(own.sent)} to others, and links carry "
         f"{format_bytes(carried)}, since not all go to a neighbour"
     )
 
@@ -239,7 +239,7 @@ def _par_carries(par: Sender, sent: int, least: int, slack: float) -> str:
 
 
 def _ways(own: Sender) -> list[str]:
-    """How much goes which way."""
+    """The bytes on each route."""
     return [
         f"{format_bytes(route.bytes)} {format_route(route)}"
         for route in routes_of_kernels(own.kernels) or ()
@@ -247,37 +247,36 @@ def _ways(own: Sender) -> list[str]:
 
 
 _FAR = (
-    "A copy to a chip that is not a neighbour passes over every link between, and what goes over "
-    "one link waits there for what goes over it already. Send to neighbours alone, and let each "
-    "pass on what it got."
+    "A copy to a chip that isn't a neighbour passes over every link between, and on each it waits "
+    "for copies that are already there. Send only to neighbours, and let each pass the data on."
 )
 _HOPS = (
-    "Count the hops: in a ring of n chips, what starts on one has reached all others after n - 1. "
-    "A last hop that brings a block back to where it began is not needed. Send what the neighbour "
+    "Count the hops: in a ring of n chips, a block has reached all others after n - 1. A last hop "
+    "that brings a block back to its origin is not needed. Send only data that the neighbour "
     "lacks, and nothing twice."
 )
 
 
 def _untold(one: Collective) -> Finding:
-    """A loop whose turns nobody can count, around a collective."""
-    reason = f"a loop around {named(one)} makes as many turns as is known only at run time"
+    """A loop with an unknown number of iterations, around a collective."""
+    reason = f"the number of iterations of a loop around {named(one)} is known only at run time"
     parts = [
-        "What it would cost on a TPU can't be predicted.",
+        "Its cost on a TPU can't be predicted.",
         *lines([one]),
-        paragraph("try", "Let the loop make as many turns as follows from sizes alone."),
+        paragraph("try", "Let the number of iterations follow from sizes alone."),
     ]
     return Finding(Check.COST, f"no verdict: {reason}", "\n".join(parts))
 
 
-#: Where par covers less than this, copies are not what its products are meant to hide.
+#: If par covers less than this, its products are not meant to hide copies.
 WORTH_HIDING = 0.25
-#: Of par's part, what is enough.
+#: The part of par's coverage that is enough.
 ENOUGH = 0.5
 
 
 def waits_first(own: Sequence[Prediction], par: Sequence[Prediction]) -> Finding | None:
-    """Reject a launch that multiplies before copies start, or after they have come, if par does so
-    meanwhile."""
+    """Reject a launch that multiplies before copies start or after they arrive, if par overlaps
+    them."""
     mine, best = _covered(own), _covered(par)
     if mine is None or best is None or best < WORTH_HIDING or mine >= best * ENOUGH:
         return None
@@ -291,8 +290,8 @@ def waits_first(own: Sequence[Prediction], par: Sequence[Prediction]) -> Finding
         ),
         paragraph(
             "try",
-            "Start the copy, then multiply what is here already, and wait only when you need what "
-            "comes.",
+            "Start the copy, then multiply the data that is already here, and wait only when you "
+            "need the copied data.",
         ),
     ]
     much = "little" if mine else "nothing"
@@ -302,5 +301,5 @@ def waits_first(own: Sequence[Prediction], par: Sequence[Prediction]) -> Finding
 
 
 def _covered(side: Sequence[Prediction]) -> float | None:
-    """The least of these kernels; None where it is known of none."""
+    """The least of these kernels; None if it is unknown for all."""
     return min((one.covered for one in side if one.covered is not None), default=None)

@@ -20,15 +20,15 @@ Index = tuple[int, ...]
 
 #: Half the distance from 1 to the next number: the largest relative error of one rounding.
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
-SWAYS = 3  # each value on the way is rounded, not the inputs alone
+SWAYS = 3  # each intermediate value is rounded, not the inputs alone
 SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What is known about the sums behind a result: the longest one's terms, operands' dtype.
+    """The sums behind a result: the terms of the longest one, and the operands' dtype.
 
-    And how far the result moves, at most, if the inputs move by a rounding to float32.
+    `sway` is how far the result moves, at most, if the inputs move by a rounding to float32.
     """
 
     terms: int = 1
@@ -41,12 +41,12 @@ def tolerance(
 ) -> Floats:
     """The largest error that rounding explains, for each element. Zero for integers and bools.
 
-    It has four terms. The result was rounded to its own dtype as often as the key says: relative
-    to each element. The sum behind it was accumulated in float32: its error grows with the square
-    root of the number of terms, relative to the largest element, since terms may cancel. The
-    operands were rounded as often as the key says, which costs at most a rounding of the largest
-    element. And values on the way were rounded to float32: a few times what the result moves by if
-    the inputs are. Accumulating in bfloat16 exceeds this by far, as it should.
+    It has four terms. The result was rounded to its own dtype as often as the key says: relative to
+    each element. The sum behind it was accumulated in float32: its error grows with the square root
+    of the number of terms, relative to the largest element, since terms may cancel. The operands
+    were rounded as often as the key says, which costs at most a rounding of the largest element.
+    And intermediate values were rounded to float32: a few times the movement of the result if the
+    inputs are. Accumulating in bfloat16 exceeds this by far, as it should.
     """
     if dtype not in ROUNDOFF:
         return np.zeros_like(expected)
@@ -111,7 +111,7 @@ class Comparison:
         return tuple(index for index in self.indices() if self.wrong[self.part(index)].any())
 
     def worst(self) -> Index:
-        """The element that is furthest off; a NaN or infinity where there is one."""
+        """The element that is furthest off; a NaN or infinity if there is one."""
         with np.errstate(invalid="ignore"):
             error = np.abs(self.actual - self.expected)
         error = np.where(np.isfinite(error), error, np.inf)

@@ -19,7 +19,8 @@ from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.tiling import Block
 from pallascope.tpu.vmem import Allocation, Fit, Use, smaller_blocks
 
-#: How libtpu's internal names end that say of which integers an operation is: kVectorAddS16.
+#: The end of libtpu's internal names that gives the width of an operation's integers:
+#: kVectorAddS16.
 _WIDTH = re.compile(r"k[A-Z]\w*?[SU](\d+)\b")
 _UNROLLED = (
     "The compiler writes out each operation once for every register that its operands fill, and a "
@@ -28,7 +29,7 @@ _UNROLLED = (
 
 
 def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
-    """What is said of a compiler that crashed, or that was stopped, over the learner's kernel."""
+    """Explain a compiler that crashed, or was stopped, on the learner's kernel."""
     if accident.stuck:
         stopped, _, _ = accident.message.partition("\n")
         took = f"The TPU's compiler took too long.\n{stopped}\n{paragraph('try', _UNROLLED)}"
@@ -43,7 +44,7 @@ def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
 
 
 def _given_up_at(accident: Accident, evidence: TpuEvidence) -> SubWordInt | None:
-    """The kernel's integers that the compiler crashed at, by the width in its last words."""
+    """The kernel's integers that the compiler crashed on, by the width in its last words."""
     width = _WIDTH.search(accident.last_words)
     trace = evidence.attempt.trace if isinstance(evidence.attempt, Observation) else None
     if not width or trace is None:
@@ -55,7 +56,7 @@ def _given_up_at(accident: Accident, evidence: TpuEvidence) -> SubWordInt | None
 def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Finding:
     chips = listed(evidence.chips)
     lines = [
-        f"The TPU's compiler crashes over the {narrow.dtype} numbers of the kernel.",
+        f"The TPU's compiler crashes on the {narrow.dtype} numbers of the kernel.",
         paragraph("error", f"on {chips}, it ended with: {accident.last_words}"),
     ]
     if narrow.line:
@@ -64,9 +65,9 @@ def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Fi
         paragraph("why", IN_32_BITS),
         paragraph(
             "try",
-            f"Compute in jnp.int32 in place of jnp.{narrow.dtype}: an index or a mask is "
-            "jax.lax.broadcasted_iota(jnp.int32, shape, dimension), and what is loaded is cast "
-            "after the load and back before the store.",
+            f"Compute in jnp.int32 instead of jnp.{narrow.dtype}: make an index or a mask with "
+            "jax.lax.broadcasted_iota(jnp.int32, shape, dimension), and cast a loaded value after "
+            "the load and back before the store.",
         ),
     ]
     phrase = f"{narrow.dtype} arithmetic crashes the TPU's compiler"
@@ -74,7 +75,7 @@ def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Fi
 
 
 def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
-    """Look at what the compiler made of every kernel for every chip of the session."""
+    """Check the compiler's result for every kernel and every chip of the session."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):
         return accident_finding(own, evidence)
@@ -92,7 +93,7 @@ def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
 
 
 def _not_compiled(kernel: Prediction) -> Finding:
-    """The compiler is there, par has been compiled, and the learner's kernel has not."""
+    """The compiler is available and has compiled par, but not the learner's kernel."""
     parts = [
         f"The kernel was not compiled for a {kernel.chip}, although the solution's was.",
         paragraph("why", f"{kernel.call.name}: {kernel.unknown or 'no reason is known'}"),
@@ -172,8 +173,8 @@ def _cores(group: Sequence[Prediction]) -> Iterator[str]:
     yield paragraph("cores", f"the mesh of {call.name} asks for {call.cores} TensorCores; {chips}.")
     yield paragraph(
         "try",
-        "Let the mesh take as many cores as there are: leave out num_cores. Read from mesh.shape "
-        "how many that is, and divide the work by it.",
+        "Let the mesh take as many cores as there are: leave out num_cores. Read their number from "
+        "mesh.shape, and divide the work by it.",
     )
 
 
@@ -216,7 +217,7 @@ def _vmem(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
 
 
 def _table(failure: LibtpuRefusal) -> str:
-    """What takes the memory, the largest first, in indented lines."""
+    """The allocations, the largest first, in indented lines."""
     listed_sizes = sum(a.size for a in failure.allocations)
     rows = [(_called(a), _held(a), a.size) for a in failure.allocations]
     if failure.wanted - listed_sizes > 0.02 * failure.wanted:
@@ -262,7 +263,7 @@ def _ways(failure: LibtpuRefusal, fits: Sequence[Fit]) -> str:
 
 
 def _one_buffer(failure: LibtpuRefusal, vmem: int) -> str:
-    """Where most of it is the buffers of one operand, what giving up all but one would bring."""
+    """If one operand's buffers take most of it: the memory that a single buffer would save."""
     windows = [a for a in failure.allocations if a.use is Use.WINDOW and a.buffers > 1 and a.name]
     largest = max(windows, key=lambda a: a.size, default=None)
     if largest is None or largest.size <= failure.wanted / 2:
@@ -272,8 +273,8 @@ def _one_buffer(failure: LibtpuRefusal, vmem: int) -> str:
         return ""
     return (
         f"If the block of {largest.name} seldom changes, pipeline_mode=pl.Buffered(1) in its "
-        f"BlockSpec saves {format_bytes(saved)}: it has one buffer then, and each new block is "
-        "waited for."
+        f"BlockSpec saves {format_bytes(saved)}: it has one buffer then, and the kernel waits for "
+        "each new block."
     )
 
 
@@ -294,8 +295,10 @@ _MEMORIES = {
     LibtpuRefusalKind.HBM: "HBM",
 }
 _ADVICE = {
-    LibtpuRefusalKind.SMEM: "SMEM is for a few scalars: keep tables in VMEM or HBM, and let a "
-    "BlockSpec with memory_space=pltpu.SMEM bring in what a grid step needs.",
+    LibtpuRefusalKind.SMEM: (
+        "SMEM is for a few scalars: keep tables in VMEM or HBM, and let a BlockSpec with "
+        "memory_space=pltpu.SMEM bring in the part for a grid step."
+    ),
     LibtpuRefusalKind.SEMAPHORES: "A semaphore can be used again after a wait: one for each copy "
     "that is in flight at the same time is enough.",
     LibtpuRefusalKind.HBM: "Inputs and outputs together must fit into the chip's main memory: "
@@ -334,7 +337,7 @@ def _unsupported(group: Sequence[Prediction], failure: LibtpuRefusal, file: str)
 
 @dataclass(frozen=True, slots=True)
 class CompilerLimit:
-    """What was compiled, in the words of a kernel's author; why it can't be done; what to try."""
+    """The operation, in the words of a kernel's author; why it can't be compiled; a remedy."""
 
     called: str
     why: str
@@ -398,8 +401,8 @@ _CAST = (
 )
 
 _OF_MASKS = (
-    "Masks have registers of their own, and few operations move elements around in them.",
-    "First turn it into int32 numbers, jnp.where(mask, 1, 0), and compare again at the end.",
+    "Masks have their own registers, and few operations move elements around in them.",
+    "First turn the mask into int32 numbers, jnp.where(mask, 1, 0), and compare again at the end.",
 )
 
 #: By operation, dtypes and message, in this order; the first that matches is given.
@@ -413,8 +416,8 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"Setting seed with more than 2 values",
         "A core's generator takes one or two numbers as its seed.",
-        "Make one number of the block's place, such as i * pl.num_programs(1) + j for block "
-        "(i, j), and give it beside the seed: pltpu.prng_seed(seed, number).",
+        "Make one number from the block's position, such as i * pl.num_programs(1) + j for block "
+        "(i, j), and pass it after the seed: pltpu.prng_seed(seed, number).",
     ),
     (
         r"statically prove that index in dimension",
@@ -428,7 +431,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"Offsets along tiled dimensions|aligned to til",
         "A copy between HBM and VMEM moves whole tiles of (8, 128): it must begin and end at a "
         "tile's edge.",
-        "Copy a part whose start and size are multiples of (8, 128), and take what you need from "
+        "Copy a part whose start and size are multiples of (8, 128), and take your elements from "
         "it in VMEM. If a start is always a multiple at run time, say so: pl.multiple_of(start, "
         "128).",
     ),
@@ -483,7 +486,7 @@ _FOR_ANYTHING_ELSE = (
 
 
 def libtpu_advice(failure: LibtpuRefusal) -> CompilerLimit:
-    """What is known about a refusal; for an unknown one, what is worth trying."""
+    """The advice for a known refusal; for an unknown one, a general remedy."""
     name = failure.operation.partition(".")[2]
     dtypes = dict.fromkeys(re.findall(r"(?<=[x<])[a-z]\w{0,30}(?=[,>])", failure.types))
     known = [_DTYPES[dtype] for dtype in dtypes if dtype in _DTYPES]

@@ -2,10 +2,10 @@
 
 Par is the solution, compiled in the same run for the same case. Nothing here is timed on this
 machine: the bytes and cycles are those of the compiler's schedule. A DMA from HBM to HBM leaves a
-lower bound of the cycles. Where par has one, bytes alone are judged. Where only the learner's
-launch has one, it is rejected if the bound is over par's cycles, and else judged by its bytes.
-A kernel that communicates with other chips has no time. What it sends to them counts as well, and
-so does what collectives around the kernels send, and whether it multiplies meanwhile.
+lower bound of the cycles. If par has one, bytes alone are judged. If only the learner's launch has
+one, it is rejected if the bound is over par's cycles, and else judged by its bytes. A kernel that
+communicates with other chips has no predicted time. The bytes that it sends count as well, and
+those of collectives around the kernels, and whether its products overlap with copies.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _with_lower_bounds(evidence: TpuEvidence) -> Cost | None:
 def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """Reject a launch that moves more, or takes longer, than the key's slack allows.
 
-    Where only the bytes are known, they are judged. A launch without a time beside a par that has
-    one gets no verdict: a branch on data can hide anything.
+    If only the bytes are known, they are judged. A launch without a time gets no verdict if par has
+    one: a branch on data can hide anything.
     """
     cost = _with_lower_bounds(evidence)
     if cost is None:
@@ -171,7 +171,7 @@ def _over(own: int | None, par: int | None, slack: float) -> float:
 
 
 def _timed(evidence: TpuEvidence) -> bool:
-    """Whether a time is to be had on this chip for both sides: par's is known, and is trusted."""
+    """Whether both sides should have a time on this chip: par's is known and trusted."""
     both = _both(evidence)
     assert both is not None
     _, par = both
@@ -180,7 +180,7 @@ def _timed(evidence: TpuEvidence) -> bool:
 
 
 def _bytes_unknown(evidence: TpuEvidence) -> Finding | NotJudged:
-    """Neither times nor bytes: the kernel's fault, where par's bytes are known."""
+    """Neither time nor bytes are known: the kernel's fault, if par's bytes are."""
     both = _both(evidence)
     assert both is not None
     _, par = both
@@ -190,12 +190,12 @@ def _bytes_unknown(evidence: TpuEvidence) -> Finding | NotJudged:
 
 
 def _no_verdict(evidence: TpuEvidence) -> Finding:
-    """Par's cost is known and the kernel's is not: then no star can be given."""
+    """Par's cost is known and the kernel's is not, so it can't earn the star."""
     both = _both(evidence)
     assert both is not None
     (reason, *_) = _reasons(both[0])
     parts = [
-        "What it would cost on a TPU can't be predicted.",
+        "Its cost on a TPU can't be predicted.",
         paragraph("why", reason),
         paragraph("try", _PREDICTABLE),
     ]
@@ -204,11 +204,12 @@ def _no_verdict(evidence: TpuEvidence) -> Finding:
 
 _PREDICTABLE = (
     "Loops and branches that depend on sizes, the grid step or scalar prefetch can be predicted; "
-    "those on values that the kernel has read or computed cannot. jnp.where chooses without one."
+    "those on values that the kernel has read or computed cannot. jnp.where chooses without a "
+    "branch."
 )
 
 
-_UNTOLD = "a loop around the kernel makes as many turns as is known only at run time"
+_UNTOLD = "the number of iterations of a loop around the kernel is known only at run time"
 
 
 def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
@@ -217,14 +218,14 @@ def _reasons(side: Sequence[Prediction]) -> tuple[str, ...]:
         return (_UNTOLD,)
     unscheduled = [p for p in side if not p.schedule]
     known = [why for p in unscheduled for why in (p.unknown, *p.traffic.unknown) if why]
-    return tuple(known) or ("its index maps and its schedule don't tell",)
+    return tuple(known) or ("its index maps and its schedule don't show it",)
 
 
 def _why_not(evidence: TpuEvidence) -> str:
     """Why there is nothing to compare, in words."""
     own, par = evidence.own_on_chips(), evidence.par_on_chips()
     if not isinstance(own, OnChip) or not own.on(evidence.chips[0]):
-        return "the kernel has not come as far as the compiler"
+        return "the kernel did not reach the compiler"
     if isinstance(par, Accident):
         return f"the process that compiled par did not answer: {par.phrase}"
     if par.problem:

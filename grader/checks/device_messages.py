@@ -14,7 +14,7 @@ from grader.checks.surrounding_operations import SPELLINGS
 from grader.verdict import Check, Finding
 from pallascope.model import DeviceFault, DeviceHazard, Operation
 
-#: The faults that are told of here.
+#: The faults that `told_of_slots` explains.
 BETWEEN_SLOTS = (
     DeviceHazard.EARLY,
     DeviceHazard.IN_USE,
@@ -22,89 +22,86 @@ BETWEEN_SLOTS = (
     DeviceHazard.STILL_SENT,
     DeviceHazard.BOTH_WRITE,
 )
-_ANY_TIME = "What is used then is a matter of how fast the devices are."
+_ANY_TIME = "Which data is used then depends on how fast the devices are."
 
 
 def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
-    """A phrase, what happens, why that is wrong, and what to try."""
+    """A phrase, the event, why it is wrong, and a remedy."""
     me, other, part, semaphore = fault.device, fault.other, fault.part, fault.semaphore
     match fault.hazard:
         case DeviceHazard.EARLY:
-            whose = "its own copy brings" if me == other else f"device {me} copies"
+            whose = "its own copy" if me == other else f"device {me}'s copy"
             return (
-                f"{part} is used before it has come",
-                f"Device {other} uses {part} and need not have waited by then for what {whose} "
-                "there.",
+                f"{part} is used before it has arrived",
+                f"Device {other} uses {part}, but may not have waited by then for {whose} into it.",
                 f"A copy that has been started may not have arrived. {_ANY_TIME}",
-                f"Before {part} is read or sent on, wait until it has come: "
+                f"Before {part} is read or sent on, wait until it has arrived: "
                 + ("wait()" if me == other else "wait_recv() of the copy of the same hop")
                 + f", which waits on {semaphore}.",
             )
         case DeviceHazard.IN_USE:
             return (
                 f"{part} is overwritten while it may still be read: a credit is missing",
-                f"Device {me} copies into {part} of device {other}, where device {other} may still "
-                f"be using what an earlier copy has brought. {_credit(fault)}",
+                f"Device {me} copies into {part} of device {other}, while device {other} may still "
+                f"be using the data of an earlier copy. {_credit(fault)}",
                 "The sender knows that its own copy has ended. Only the receiver knows when it has "
                 "read a slot.",
-                "When a slot has been read that will be written again, signal a semaphore of the "
-                "device that writes to it, and there wait for that signal before the next copy to "
-                "the slot. Or give each hop a slot of its own.",
+                "After reading a slot that will be written again, signal a semaphore on the device "
+                "that writes to it. That device waits for the signal before its next copy to the "
+                "slot. Or give each hop its own slot.",
             )
         case DeviceHazard.SHARED:
             return (
-                f"{semaphore} counts more than one copy, and a wait can't tell which has come",
+                f"{semaphore} counts more than one copy, and a wait can't tell which has arrived",
                 f"Before device {other} uses {part}, it waits on {semaphore}. {fault.count} copies "
-                f"raise that semaphore on it, and the bytes may be those of another one.",
-                "A semaphore counts bytes, and copies may arrive in any order. The wait ends "
-                "when enough have come, whosever they are.",
-                f"Give each hop a semaphore of its own, {semaphore.partition('[')[0]}.at[hop], or "
-                "let a slot's semaphore be raised again only after a credit.",
+                "raise that semaphore, and the bytes may be another copy's.",
+                "A semaphore counts bytes, and copies may arrive in any order. The wait ends when "
+                "enough have arrived, from whichever copy.",
+                f"Give each hop its own semaphore, {semaphore.partition('[')[0]}.at[hop], or let a "
+                "slot's semaphore be raised again only after a credit.",
             )
         case DeviceHazard.STILL_SENT:
             return (
                 f"{part} is changed while it may still be sent",
-                f"Device {me} has started a copy from {part}, and changes {part} before the copy "
-                "must have read it.",
+                f"Device {me} starts a copy from {part}, and changes {part} before the copy is "
+                "sure to have read it.",
                 f"A copy reads its source some time after start(). {_ANY_TIME}",
-                f"Before {part} is changed, wait until it has left: wait_send() of that copy, "
+                f"Before you change {part}, wait until it has been sent: wait_send() of that copy, "
                 f"which waits on {semaphore}.",
             )
     own = fault.why == "own"
     second = f"device {other} itself" if own else "another copy"
-    needless = (
-        "What a device has already need not be sent to it: is this hop needed? " if own else ""
-    )
+    needless = "The device already has this data: is this hop needed? " if own else ""
     return (
         f"{part} is written by two copies at the same time",
         f"Device {me} copies into {part} of device {other}, and so does {second}. Nothing orders "
         "the two.",
-        "Copies arrive in any order, and what is left is what the last has brought.",
-        f"{needless}Give each sender a place of its own: the target's index has to be made of the "
-        "sender's number, as all devices run the same kernel. Where a place is meant to be written "
-        "twice, the receiver has to say in between that it has read it.",
+        "Copies arrive in any order, and the last one to arrive stays.",
+        f"{needless}Give each sender its own place: compute the target's index from the sender's "
+        "number, as all devices run the same kernel. If a place is meant to be written twice, the "
+        "receiver has to signal in between that it has read it.",
     )
 
 
 def _credit(fault: DeviceFault) -> str:
-    """What there is of a credit, and why it does not do."""
+    """The credit that exists, if any, and why it isn't enough."""
     me, other = fault.device, fault.other
     match fault.why.split():
         case ["to", whom] if int(whom) == other:
-            return f"Device {other} signals a semaphore of its own, not one of device {me}."
+            return f"Device {other} signals its own semaphore, not one on device {me}."
         case ["to", whom]:
             return f"Device {other} signals device {whom}, and not device {me}, which writes."
         case ["early"]:
             return f"Device {other} signals device {me} before it has used {fault.part}."
         case ["not", *_]:
-            return f"Device {me} is signalled, and does not wait for that before it copies."
+            return f"Device {me} is signalled, but does not wait for that before it copies."
         case ["too", *_]:
             return f"The signal that device {me} has waited for by then may be an earlier one."
     return f"Device {other} never signals that it has used {fault.part}."
 
 
 def copies_differ(faults: Sequence[DeviceFault], around: Sequence[Operation]) -> Finding | None:
-    """Explain that a result which is called replicated is not.
+    """Explain why the copies of a replicated result differ.
 
     `around` are the operations outside of the launch's kernels.
     """
@@ -115,12 +112,12 @@ def copies_differ(faults: Sequence[DeviceFault], around: Sequence[Operation]) ->
     phrase, why, advice = _differing(fault.axes, around)
     parts = [
         f"The copies of the result differ along {axes}: device {fault.device} holds other values "
-        f"than device {fault.other}, and out_specs does not name {axes}.",
+        f"than device {fault.other}, but out_specs does not name {axes}.",
         paragraph(
             "why",
-            "An axis of the mesh that out_specs does not name says that all devices along it hold "
-            "the same. With check_vma=False nobody checks that, and each device goes on with its "
-            f"own values. {why}",
+            "If out_specs does not name an axis of the mesh, all devices along it must hold the "
+            "same values. With check_vma=False nobody checks that, and each device goes on with "
+            f"its own values. {why}",
         ),
         paragraph("try", advice),
     ]
@@ -128,7 +125,7 @@ def copies_differ(faults: Sequence[DeviceFault], around: Sequence[Operation]) ->
 
 
 def _differing(axes: tuple[str, ...], around: Sequence[Operation]) -> tuple[str, str, str]:
-    """A phrase, what the launch does along these axes, and what to try."""
+    """A phrase, the launch's work along these axes, and a remedy."""
     phrase = f"the copies of the result differ along {_named(axes)}"
     adding = [one for one in around if one.axes and one.name != "axis_index"]
     over = [one for one in adding if {*one.axes} & {*axes}]
@@ -136,21 +133,21 @@ def _differing(axes: tuple[str, ...], around: Sequence[Operation]) -> tuple[str,
         told = _collective(over[-1])
         return (
             f"{phrase} after {told}",
-            f"{told[0].upper()}{told[1:]}{_line(over[-1])} does not make them the same: what comes "
-            "after it, or beside it, differs from device to device.",
-            "Look for what each device computes from its own part after that, or returns without "
-            "it.",
+            f"{told[0].upper()}{told[1:]}{_line(over[-1])} does not make them the same: a value "
+            "computed after it, or without it, differs from device to device.",
+            "Look for a value that each device computes from its own part after that, or returns "
+            "without it.",
         )
     term = (
-        "Does each hold one term of a sum, because in_specs cuts the dimension that is summed over "
-        f"along {_named(axes)}? Then add them up: jax.lax.psum(…, {_named(axes)}). Does each hold "
-        f"a part of its own? Then let out_specs name {_named(axes)}."
+        "Does each hold one term of a sum, because in_specs cuts the summed dimension along "
+        f"{_named(axes)}? Then add them up: jax.lax.psum(…, {_named(axes)}). Does each hold a "
+        f"different part? Then let out_specs name {_named(axes)}."
     )
     if adding:
         told = _collective(adding[-1])
-        why = f"Here {told}{_line(adding[-1])} is all that goes from one device to another."
+        why = f"Here {told}{_line(adding[-1])} is the only communication between devices."
         return f"{phrase}, and {told} is over another axis", why, term
-    why = f"Nothing in this launch goes from one device to another along {_named(axes)}."
+    why = f"This launch sends nothing from one device to another along {_named(axes)}."
     return f"{phrase}, and nothing adds them up", why, term
 
 
@@ -167,7 +164,7 @@ def _named(axes: Sequence[str]) -> str:
     return listed(f'"{axis}"' for axis in axes)
 
 
-#: A fault is told before those that follow from it.
+#: A fault comes before its consequences.
 _ORDER = tuple(DeviceHazard)
 _RING = (
     "In a ring, the neighbours of device i of n are jax.lax.rem(i + 1, n) and "
@@ -179,7 +176,7 @@ _Words = tuple[str, str, str, str]
 def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
     """Explain the fault that came first, if there is one. `file` is the learner's.
 
-    What `copies_differ` and `one_axis` explain is not among these.
+    `copies_differ` and `one_axis` explain the other faults.
     """
     elsewhere = DeviceHazard.ONE_AXIS, DeviceHazard.COPIES_DIFFER
     faults = [fault for fault in faults if fault.hazard not in elsewhere]
@@ -203,25 +200,25 @@ def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
 
 
 def _turn(turn: int) -> str:
-    """Which of several times that a device comes to a line; not said where it is no copy's."""
+    """How often the device has run the line by then; "" if the line isn't a copy's."""
     return f"\nfor the {ordinal(turn)} time" if turn else ""
 
 
 def one_axis(faults: Sequence[DeviceFault]) -> str:
-    """Along which axis of a mesh with several all copies went, where they did; else ""."""
+    """The only axis of a mesh with several along which copies went; "" if there are more."""
     for fault in faults:
         if fault.hazard is DeviceHazard.ONE_AXIS:
             others = listed([name for name, _ in fault.mesh if name != fault.why])
             return (
-                f"all copies go along axis {fault.why} of the mesh, none along {others}. Which "
-                "neighbours is the array cut between? device_id holds a number for each axis, in "
-                "the mesh's order"
+                f"all copies go along axis {fault.why} of the mesh, none along {others}. Between "
+                "which neighbours is the array cut? device_id holds a number for each axis, in the "
+                "mesh's order"
             )
     return ""
 
 
 def _words(fault: DeviceFault) -> _Words:
-    """A phrase, what happens, why that is wrong, and what to try."""
+    """A phrase, the event, why it is wrong, and a remedy."""
     match fault.hazard:
         case DeviceHazard.NO_SUCH_DEVICE:
             return _no_such_device(fault)
@@ -231,9 +228,9 @@ def _words(fault: DeviceFault) -> _Words:
                 f"a copy reaches outside of {name}",
                 f"Device {fault.device} copies {fault.part}. {name} has shape "
                 f"({', '.join(fault.why.split())}).",
-                "A negative index is before the start, it does not count from the end. On a TPU, "
-                "such a copy reads or overwrites what lies beside.",
-                "Count indices around the ring as well: jax.lax.rem(me + n - hop, n).",
+                "A negative index lies before the start; it does not count from the end. On a TPU, "
+                "such a copy reads or overwrites the memory next to it.",
+                "Wrap indices around the ring as well: jax.lax.rem(me + n - hop, n).",
             )
         case DeviceHazard.NO_BARRIER:
             return _no_barrier(fault)
@@ -241,7 +238,7 @@ def _words(fault: DeviceFault) -> _Words:
             return (
                 f"all devices wait: one of them on {fault.semaphore}",
                 "No device goes on: each waits for another, or has ended.",
-                "A wait returns when the semaphore on its own device holds as much as it asks for. "
+                "A wait returns when the semaphore on its own device holds the requested count. "
                 "Nothing that still runs would raise one of these.",
                 "Count for each device: as many signals have to arrive as it waits for. A copy "
                 "raises the receiver's semaphore on the device that it goes to, and the sender's "
@@ -253,15 +250,15 @@ def _words(fault: DeviceFault) -> _Words:
                 f"A copy on device {fault.device} itself raises {fault.semaphore}, and nothing "
                 "there waits for it.",
                 "A copy runs on after start(), and the kernel must not end before it.",
-                "Wait for it before the kernel ends, or before what it brings is used: wait().",
+                "Wait for it before the kernel ends, or before its data is used: wait().",
             )
         case DeviceHazard.NEVER_AWAITED:
             return (
                 f"a copy between devices is never waited for on {fault.semaphore}",
                 f"A copy raises {fault.semaphore} on device {fault.device}, and nothing there "
                 "waits for it.",
-                "A remote copy runs on after start(). Until the receiver has waited for it, what "
-                "it brings may not be there. Until the sender has, its source must not change, and "
+                "A remote copy runs on after start(). Until the receiver has waited for it, its "
+                "data may not have arrived. Until the sender has, its source must not change, and "
                 "the kernel must not end.",
                 "Wait for both ends before the kernel ends: copy.wait(), or copy.wait_send() and "
                 "copy.wait_recv().",
@@ -273,8 +270,8 @@ def _words(fault: DeviceFault) -> _Words:
         "A semaphore keeps its count when the kernel ends, and the next kernel begins with "
         "it. A DMA semaphore counts bytes: a copy to another device raises one on the "
         "sender when all is read, and one on the receiver when all has arrived.",
-        "Wait for as much as was signalled. After a remote copy wait for both ends: "
-        "copy.wait() does, copy.wait_send() and copy.wait_recv() do half of it each.",
+        "Wait for as much as was signalled. After a remote copy wait for both ends: copy.wait(), "
+        "or copy.wait_send() and copy.wait_recv().",
     )
 
 
@@ -283,14 +280,14 @@ def _no_such_device(fault: DeviceFault) -> _Words:
     if fault.why:
         size = dict(fault.mesh)[fault.why]
         return (
-            f"axis {fault.why} of the mesh has no {fault.other}",
+            f"axis {fault.why} of the mesh has no device {fault.other}",
             f"{named(fault, fault.device)} copies or signals to number {fault.other} along axis "
-            f"{fault.why}. That axis has 0 to {size - 1}.",
+            f"{fault.why}. That axis has devices 0 to {size - 1}.",
             f"{why} On a TPU, the number would be taken for a device of another row.",
             f"{_RING} Here n is jax.lax.axis_size({fault.why!r}).",
         )
     return (
-        f"there is no device {fault.other}",
+        f"the mesh has no device {fault.other}",
         f"Device {fault.device} copies or signals to device {fault.other}. The mesh has "
         f"devices 0 to {fault.devices - 1}.",
         why,
@@ -302,24 +299,24 @@ def _no_barrier(fault: DeviceFault) -> _Words:
     me, other = named(fault, fault.device), named(fault, fault.other)
     return (
         "writes to another device before it is known to have begun",
-        f"{me} copies or signals to {_inner(other)}, and need not know by then that "
-        f"{_inner(other)} has begun this kernel. {_why_unknown(fault)}",
-        "Devices do not begin a kernel together. Until the other one has begun, the memory "
-        "that is written to may still belong to what ran there before. It goes well most "
-        "of the time, and here always, as the interpreter has all devices begin first.",
+        f"{me} copies or signals to {_inner(other)}, without being sure that {_inner(other)} has "
+        f"begun this kernel. {_why_unknown(fault)}",
+        "Devices do not begin a kernel together. Until the other one has begun, the target memory "
+        "may still belong to the previous program there. It goes well most of the time, and always "
+        "here, as the interpreter starts all devices first.",
         "Begin with a barrier: signal the barrier semaphore of each device that writes to "
         "this one, and wait for one signal from each device that this one writes to.",
     )
 
 
 def _why_unknown(fault: DeviceFault) -> str:
-    """What there is of a barrier, and why it does not tell."""
+    """The barrier that exists, if any, and why it isn't enough."""
     me, other = (_inner(named(fault, device)) for device in (fault.device, fault.other))
     match fault.why.split():
         case ["nobody", *_]:
             return f"Nobody signals the barrier semaphore of {me}."
         case ["no", *_]:
-            return f"The barrier semaphore of {me} is signalled, and not waited for before that."
+            return f"The barrier semaphore of {me} is signalled, but not waited for before that."
         case ["signals", "of", *senders]:
             who = listed([_inner(named(fault, int(sender))) for sender in senders])
             return (
@@ -328,14 +325,14 @@ def _why_unknown(fault: DeviceFault) -> str:
             )
         case ["waits", "for", count, "of", coming] if int(count) < int(coming):
             return (
-                f"It waits for {count} on its barrier semaphore, where {coming} come: those that "
-                f"have come may be from others than {other}."
+                f"It waits for a count of {count} on its barrier semaphore, but {coming} signals "
+                f"arrive: the first may be from devices other than {other}."
             )
-    return "What it has waited for may have been raised by others."
+    return "Other devices may have raised the semaphore that it waited on."
 
 
 def _axes_apart(fault: DeviceFault, senders: list[int]) -> str:
-    """Said where signals come along another axis of the mesh than the copy goes."""
+    """A note, if signals come along another axis of the mesh than the copy."""
     goes = _along(fault, fault.other)
     comes = {axis for sender in senders for axis in _along(fault, sender)}
     if len(fault.mesh) < 2 or not comes or not goes or comes & goes:
@@ -347,7 +344,7 @@ def _axes_apart(fault: DeviceFault, senders: list[int]) -> str:
 
 
 def _along(fault: DeviceFault, other: int) -> set[str]:
-    """The axes along which a device lies elsewhere than the one that the fault is of."""
+    """The axes along which a device's position differs from the fault's device."""
     found, here = set[str](), fault.device
     for name, size in reversed(fault.mesh):
         if here % size != other % size:
@@ -372,7 +369,7 @@ def _inner(name: str) -> str:
 
 
 def _waits(fault: DeviceFault) -> str:
-    """Which device waits for what, those that wait for the same together."""
+    """The devices that wait, grouped by semaphore."""
     lines = []
     for semaphore in dict.fromkeys(name for _, name in fault.waits):
         who = [str(device) for device, name in fault.waits if name == semaphore]

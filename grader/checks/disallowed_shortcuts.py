@@ -21,8 +21,8 @@ def check_pallas_used(
 ) -> Finding | None:
     """Look at the trace: a kernel, nothing but layout around it, and results that come from it.
 
-    `launcher` is what the target's kernels are launched by; `advice` replaces that on operations
-    around the kernel.
+    `launcher` names the functions that launch the target's kernels; `advice` replaces that on
+    operations around the kernel.
     """
     trace = evidence.observed.trace
     if trace is None:
@@ -48,13 +48,13 @@ def check_pallas_used(
     if not all(trace.from_kernel):
         return _no_kernel_finding(
             "a result does not come from the kernel",
-            "There is a kernel, but what is returned does not depend on it.",
+            "There is a kernel, but the result does not depend on it.",
         )
     return None
 
 
 def _also(evidence: Evidence) -> str:
-    """What else is wrong, and may be the reason why there is work outside: the values."""
+    """A note on wrong values, which may be the reason for the work outside."""
     found = None if evidence.production else values.check(evidence)
     return f"The values are wrong, too: {found.phrase}." if found else ""
 
@@ -100,13 +100,13 @@ def _array_size_finding(array: ArrayType, operation: Operation, own: int, file: 
         paragraph(
             "why",
             "Such an array holds all blocks together, and grows with the product of the lengths: "
-            "where the results are still small, it no longer fits into memory.",
+            "it no longer fits into memory when the results are still small.",
         ),
         paragraph(
             "try",
-            "Go through the blocks, or rows of blocks, one after another: jax.lax.scan carries "
-            "what has been found so far, and jax.lax.map stacks what it finds in each. (jax.vmap "
-            "makes all of them at once.)",
+            "Go through the blocks, or rows of blocks, one after another: jax.lax.scan carries the "
+            "result so far, and jax.lax.map stacks the result of each. (jax.vmap makes all of them "
+            "at once.)",
         ),
     ]
     return Finding(Check.COST, f"holds all blocks at once: {array}", "\n".join(parts))
@@ -117,7 +117,7 @@ CALLBACKS = ("pure_callback", "io_callback", "debug_callback")
 
 
 def check_own_work(evidence: Evidence) -> Finding | None:
-    """Look at what the trace is made of."""
+    """Look for parts of the trace that aren't the learner's own work."""
     trace = evidence.observed.trace
     if trace is None:
         return None
@@ -137,7 +137,7 @@ def _from_spec(line: int, file: str) -> Finding:
         "it calls the spec",
         "A part of the trace comes from the kata's own spec.",
         (file, line),
-        "The spec only says what must come back. Called under another name, it is still the spec.",
+        "The spec only defines the right result. Called under another name, it is still the spec.",
         "Write the computation yourself, in the solution's region.",
     )
 
@@ -147,10 +147,10 @@ def _foreign(call: KernelCall, file: str) -> Finding:
         f"the kernel is not yours: {call.foreign}",
         f"The body of {call.name}, or a part of it, is written in {call.foreign}, not here.",
         (file, call.line),
-        "A kata asks for a kernel of your own. One that comes ready from a library earns nothing "
-        "here, however good it is.",
+        "A kata asks for your own kernel. A library's kernel earns nothing here, however good it "
+        "is.",
         "Write the body in this file. It may call functions of this file, jax.numpy, and "
-        "pltpu.emit_pipeline with a body that stands here.",
+        "pltpu.emit_pipeline with a body from this file.",
     )
 
 
@@ -162,11 +162,11 @@ def _constants(constants: tuple[Constant, ...], file: str) -> Finding:
         f"The launch holds {first.array}, {format_bytes(first.size)} of numbers that were computed "
         f"before it was traced{others}.",
         (file, first.line),
-        "Such numbers are baked into the program: they lie in HBM beside the inputs, and another "
-        "input changes nothing about them.",
+        "Such numbers are baked into the program: they lie in HBM next to the inputs, and other "
+        "inputs don't change them.",
         "Compute it from the inputs inside of the launch, with jax.numpy instead of numpy; or in "
-        "the kernel, where jax.lax.broadcasted_iota and a comparison make an index or a mask for "
-        "nothing.",
+        "the kernel, where jax.lax.broadcasted_iota and a comparison make an index or a mask at no "
+        "cost.",
     )
 
 
@@ -175,14 +175,14 @@ def _random(line: int, file: str) -> Finding:
         "draws random bits",
         "It draws random bits from the chip's generator, and nothing in this kata is random.",
         (file, line),
-        "The bits of a TPU are not those of the interpreter, which has none and makes up others: "
-        "what depends on them would be one launch here and another on a TPU.",
+        "The bits of a TPU are not those of the interpreter, which makes up others: a launch that "
+        "depends on them would return one result here and another on a TPU.",
         "Compute the result from the inputs alone.",
     )
 
 
 def _on_the_host(trace: Trace, file: str) -> Finding | None:
-    """Where a kata has no kernel, all of it is to be jax.numpy in jit."""
+    """In a kata without a kernel, all work must be jax.numpy in jit."""
     calls = [operation for operation in trace.outside if operation.name in CALLBACKS]
     if not calls:
         return None
@@ -191,9 +191,9 @@ def _on_the_host(trace: Trace, file: str) -> Finding | None:
         f"calls back to the host: {names}",
         f"A part of it is done by Python on the host, through {names}.",
         (file, calls[0].line),
-        "The tables are made beside the kernel that reads them, on the device and within jit. A "
+        "The tables are made next to the kernel that reads them, on the device and within jit. A "
         "callback stops the device, and copies the arrays to the host and back.",
-        "Say it in jax.numpy. To look at values while it runs: jax.debug.print.",
+        "Use jax.numpy. To look at values while it runs: jax.debug.print.",
     )
 
 

@@ -15,17 +15,17 @@ from pallascope.model import (
 )
 from pallascope.tools.text import format_bytes
 
-#: A phrase, what happens, why that is wrong, and what to try.
+#: A phrase, the event, why it is wrong, and a remedy.
 Words = tuple[str, str, str, str]
-#: What is told of a copy that has not ended when something else touches its ends.
+#: For a copy that has not ended when something else touches its source or target.
 _ENDS = (
-    "A copy runs beside the kernel from .start() until .wait() has returned. Until then its target "
-    "holds the old bytes, the new ones or some of both, and its source must stay as it is."
+    "A copy runs alongside the kernel from .start() until .wait() has returned. Until then its "
+    "target holds the old bytes, the new ones or some of both, and its source must not change."
 )
 
 
 def words_of(fault: DmaFault) -> Words:
-    """A phrase, what happens, why that is wrong, and what to try."""
+    """A phrase, the event, why it is wrong, and a remedy."""
     match fault.hazard:
         case DmaHazard.READ_EARLY | DmaHazard.SENT_EARLY | DmaHazard.NOTHING_THERE:
             return _early(fault)
@@ -38,7 +38,7 @@ def words_of(fault: DmaFault) -> Words:
         case DmaHazard.TOO_MANY_BYTES:
             return (
                 f"waits for more bytes than {fault.semaphore} gets",
-                f"The kernel waits for {format_bytes(fault.size)} on {fault.semaphore}, and the "
+                f"The kernel waits for {format_bytes(fault.size)} on {fault.semaphore}, but the "
                 f"copies under way on it bring {format_bytes(fault.coming)}. It would wait for "
                 "ever.",
                 "A DMA semaphore counts bytes. A wait takes as many as its descriptor's target "
@@ -55,8 +55,8 @@ def words_of(fault: DmaFault) -> Words:
                 f"{left} are left on {fault.semaphore} when the kernel ends: its waits take fewer "
                 "bytes than its copies bring.",
                 "A DMA semaphore counts bytes, and a wait takes as many as its descriptor's target "
-                "has. If a copy is larger than what is waited for, the wait returns before the "
-                "copy has ended, and what is left over breaks the next kernel.",
+                "has. If a copy is larger than that, the wait returns before the copy has ended, "
+                "and the leftover count breaks the next kernel.",
                 "Wait with descriptors of the same sizes as those that were started.",
             )
 
@@ -65,34 +65,33 @@ def _early(fault: DmaFault) -> Words:
     """Something is read, by the core or by another copy, before it is known to be there."""
     copy, part = fault.copy, fault.part
     assert copy
-    read = "read" if fault.hazard is DmaHazard.READ_EARLY else "copied on"
+    read = "read" if fault.hazard is DmaHazard.READ_EARLY else "forwarded"
     happens = f"{part} is {read} while the copy into it may still be under way."
     if fault.hazard is DmaHazard.READ_EARLY and fault.line is None:
         read = "copied out"
         happens = (
-            f"{part} is an output block: the pipeline copies it to HBM at the end of the step, and "
-            "then a copy into it may still be under way."
+            f"{part} is an output block: the pipeline copies it to HBM at the end of the step, "
+            "when a copy into it may still be under way."
         )
     if copy.sharing and fault.size:
         return (
             f"{part} is {read} before all copies on {copy.semaphore} have ended",
             happens,
-            f"{copy.sharing + 1} copies count on "
-            f"{copy.semaphore}, and {format_bytes(fault.size)} of their "
-            f"{format_bytes(fault.size + fault.coming)} were waited for. The semaphore counts "
-            "bytes and does not say whose: copies end in any order, so none of these is known to "
-            "have ended before all of them have been waited for.",
-            "Give copies that are waited for one by one a semaphore each, such as one for each "
-            "slot; or wait for all of them before the first is used.",
+            f"{copy.sharing + 1} copies share {copy.semaphore}, and the kernel waited for "
+            f"{format_bytes(fault.size)} of their {format_bytes(fault.size + fault.coming)}. The "
+            "semaphore counts bytes and does not say whose: copies end in any order, so you know "
+            "that one has ended only after waiting for all of them.",
+            "If you wait for copies one by one, give each its own semaphore, such as one for each "
+            "slot; or wait for all of them before you use the first.",
         )
     if (last := fault.last_wait) and copy.waits:
         line = f" (line {last.line.line})" if last.line else ""
         return (
             f"{part} is {read} after a wait for another slot",
             happens,
-            f"Its copy counts on {copy.semaphore}; the wait before was on {last.semaphore}{line}. "
+            f"Its copy signals {copy.semaphore}; the wait before was on {last.semaphore}{line}. "
             + _ENDS,
-            "Wait with the slot that this step reads: the one into which its block was copied.",
+            "Wait with the slot that this step reads: the one that its block was copied into.",
         )
     if fault.unread:
         return (
@@ -125,11 +124,11 @@ def _overwritten(fault: DmaFault) -> Words:
         return (
             f"two copies into {part} are under way at once",
             f"A copy into {part} is started while another copy into it may still be under way.",
-            f"Nothing has waited on {copy.semaphore} for the first. Which of the two ends last, "
-            "and what the kernel reads then, is a matter of luck.",
-            "Copies that are under way at the same time need slots of their own: wait for a slot's "
-            "copy, and read it, before the next one into it is started. Where numbers say which "
-            "rows are written, no two copies may write the same row.",
+            f"Nothing has waited on {copy.semaphore} for the first. Either may end last, so which "
+            "data the kernel reads is a matter of luck.",
+            "Copies that are under way at the same time need separate slots: wait for a slot's "
+            "copy, and read the slot, before you start the next copy into it. If indices choose "
+            "the rows to write, no two copies may write the same row.",
         )
     if fault.hazard is DmaHazard.OVERWRITES_ARRIVING:
         return (
@@ -149,30 +148,30 @@ def _overwritten(fault: DmaFault) -> Words:
     return (
         f"{part} is overwritten while it is being copied",
         f"{part} is overwritten by {by} while the copy from it to {copy.target} may still be under "
-        "way: what arrives there is partly the new value.",
+        "way: part of the new value may arrive there.",
         f"{late} {_ENDS}",
-        f"Before a step writes to {part}, wait for the copy that was last started from it: with "
-        "two slots, that of two steps ago.",
+        f"Before a step writes to {part}, wait for the last copy that was started from it: with "
+        "two slots, the copy of two steps ago.",
     )
 
 
 def _no_start(fault: DmaFault) -> Words:
     if fault.started:
         why = (
-            f"All copies that were started on {fault.semaphore} until then "
-            f"({fault.started} in all) had been waited for already. "
+            f"The kernel had already waited for all copies started on {fault.semaphore} until then "
+            f"({fault.started} in all). "
         )
-        advice = "Take away the wait that is too many, or start the copy that it is meant for."
+        advice = "Remove the extra wait, or start the copy that it is meant for."
     else:
-        why = f"No copy on {fault.semaphore} was ever started before. "
+        why = f"No copy on {fault.semaphore} had been started before. "
         advice = (
             "Start the first copy before the loop or on the first grid step (the prologue), with "
-            "the same slot and semaphore as the wait. If it is for a copy that is started only "
-            "later, wait later."
+            "the same slot and semaphore as the wait. If the wait is for a copy that starts later, "
+            "wait later."
         )
     if fault.elsewhere:
         others = ", ".join(dict.fromkeys(copy.semaphore for copy in fault.elsewhere))
-        why += f"Copies under way at that time count on {others}. "
+        why += f"Copies under way at that time signal {others}. "
     again = " again" if fault.started else ""
     return (
         f"waits on {fault.semaphore}, where no copy was started{again}",
@@ -187,12 +186,12 @@ def _outside(fault: DmaFault) -> Words:
     part, base, shape = fault.part, _base(fault.part), times(fault.shape)
     return (
         f"a copy of {part} is out of bounds",
-        f"The kernel starts a copy of {part}, and {base} has {shape} elements: some of that does "
-        "not exist.",
-        "Pallas doesn't check this on a TPU by itself: the copy would bring whatever lies there, "
-        "or overwrite it.",
-        "Start a copy only for a block that exists. Where a step starts the copy of a later one, "
-        "that is a condition: pl.when(i + 1 < steps).",
+        f"The kernel starts a copy of {part}, but {base} has {shape} elements: part of the copy "
+        "does not exist.",
+        "Pallas doesn't check this on a TPU by itself: the copy would read or overwrite whatever "
+        "lies there.",
+        "Start a copy only for a block that exists. If a step starts a later step's copy, that "
+        "needs a condition: pl.when(i + 1 < steps).",
     )
 
 
@@ -201,8 +200,8 @@ def _never_awaited(fault: DmaFault) -> Words:
     assert copy
     target = _base(copy.target)
     why = (
-        f"What a copy brings is there only after .wait(). Whoever reads {target} next may come "
-        "too early, and on a TPU the leftover count lets the next kernel's wait return at once."
+        f"A copy has arrived only after .wait(). The next read of {target} may come too early, and "
+        "on a TPU the leftover count lets the next kernel's wait return at once."
     )
     if fault.number == fault.started:
         return (
@@ -236,18 +235,18 @@ def _base(name: str) -> str:
     return name.partition("[")[0]
 
 
-#: Of kernels whose steps run in any order.
+#: For kernels whose steps run in any order.
 _PARALLEL = (
-    "The grid is marked parallel: steps run in any order, and two cores share them, each with "
-    "slots and semaphores of its own. A copy that one step starts for another needs dimensions "
-    "marked arbitrary."
+    "The grid is marked parallel: steps run in any order, and two cores share them, each with its "
+    "own slots and semaphores. If one step starts a copy for another, mark the dimensions "
+    "arbitrary."
 )
 
 
 def copies_finding(
     faults: Sequence[DmaFault], file: str, calls: Sequence[KernelCall] = ()
 ) -> Finding | None:
-    """What is wrong with the copies that these kernels start by hand; None where nothing is."""
+    """Explain the first fault in the copies that these kernels start by hand, if any."""
     sure = [fault for fault in faults if fault.hazard is not DmaHazard.NOTHING_THERE]
     if not sure:
         return None
@@ -276,15 +275,15 @@ def nothing_there(faults: Sequence[DmaFault]) -> Diagnosis | None:
     when = _when(fault.step, fault.turn)
     return Diagnosis(
         f"{fault.part} read before anything was copied there",
-        f"{fault.part} is read{line}{f' ({when})' if when else ''}, and until then no copy into "
-        "it was started and nothing was stored in it. The copies for the first step have to start "
-        "before the loop: that is the prologue of a pipeline.",
+        f"{fault.part} is read{line}{f' ({when})' if when else ''}, but until then no copy into it "
+        "was started and nothing was stored in it. Start the copies for the first step before the "
+        "loop: that is the prologue of a pipeline.",
         vague=True,
     )
 
 
 def _copy(copy: ManualCopy, file: str) -> str:
-    """From where to where, how much, on what, and where it was started."""
+    """The copy's source, target, size and semaphore, and the line that started it."""
     told = (
         f"{copy.source} → {copy.target}, {format_bytes(copy.size)}, on {copy.semaphore}\n"
         f"started at {at(file, copy.line)}"

@@ -29,10 +29,10 @@ class Evidence:
     """An attempt, its reference, and the kata's key. Functions ask workers when a rung needs it.
 
     `file` is the learner's, relative to the root. The launch is compiled for `chips`; its cost is
-    judged on the first, and only if it `costs`. At `production` size nothing has been run, and
-    there are no values to judge. `clues` looks closer when a result is wrong. `resembles` gives the
-    title of a known mistake whose results satisfy a predicate, or "". `on_this_tpu` runs the launch
-    on the TPU of this machine; it is None if there is none.
+    judged on the first, and only if it `costs`. At `production` size nothing has been run, so
+    values aren't judged. `clues` looks closer when a result is wrong. `resembles` gives the title
+    of a known mistake whose results satisfy a predicate, or "". `on_this_tpu` runs the launch on
+    the TPU of this machine; it is None if there is none.
     """
 
     key: Key
@@ -48,7 +48,7 @@ class Evidence:
     on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None
 
     def name_of(self, position: int) -> str:
-        """The name in messages of a result that is no output of a kernel."""
+        """The name in messages of a result that isn't a kernel's output."""
         if position < len(self.key.results):
             return self.key.results[position]
         return f"result {position}" if len(self.reference.expected) > 1 else "the result"
@@ -95,7 +95,7 @@ class GpuEvidence(Evidence):
     """The same for GPUs: `lowered` lowers the learner's launch, and `compiled` also compiles it.
 
     `ran` and `par_ran` run the launches on the GPU of this machine, and `timed` times them; they
-    are None if there is no such GPU. `lines` are those of the learner's file.
+    return None without such a GPU. `lines` are those of the learner's file.
     """
 
     lowered: Callable[[], OnGpu | Accident] = lambda: OnGpu("")

@@ -11,12 +11,9 @@ import re
 
 from pallascope.model import Problem
 
-_WHY = (
-    "One of Python's numbers that meets an array takes the array's dtype, and int32 ends at "
-    "2**31 - 1. "
-)
+_WHY = "A Python number next to an array takes the array's dtype, and int32 ends at 2**31 - 1. "
 
-#: A pattern in an exception's text, and what to try.
+#: A pattern in an exception's text, and a remedy.
 LITERALS: tuple[tuple[str, str], ...] = (
     (
         r"^OverflowError.*\bPython integer -\d+ out of bounds for uint",
@@ -26,17 +23,17 @@ LITERALS: tuple[tuple[str, str], ...] = (
         r"^OverflowError.*(while parsing an argument to a jitted computation|"
         r"\bPython integer -?\d+ out of bounds for u?int)",
         _WHY + "For bits as numbers from 0 to 2**32 - 1, make uint32 of both sides: "
-        "pltpu.bitcast(bits, jnp.uint32), and jnp.uint32(number), whose largest is 2**32 - 1. "
-        "For other numbers, make both sides float32.",
+        "pltpu.bitcast(bits, jnp.uint32), and jnp.uint32(number), at most 2**32 - 1. For "
+        "other numbers, make both sides float32.",
     ),
 )
 
 
-#: A pattern in an exception's text, and what to try.
+#: A pattern in an exception's text, and a remedy.
 DERIVATIVES: tuple[tuple[str, str], ...] = (
     (
         r"(fwd|bwd|forward|backward|rule)\w{0,100}\(\) (missing|takes) \d+",
-        "Rules are passed as f.defvjp(forward, backward). The forward rule takes what f takes and "
+        "Rules are passed as f.defvjp(forward, backward). The forward rule takes f's arguments and "
         "returns its result and the residuals; the backward rule takes first the arguments that "
         "nondiff_argnums names, then the residuals, then the cotangent.",
     ),
@@ -52,8 +49,8 @@ DERIVATIVES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"^AssertionError: *\n.*\bpallas_call\(",
-        "Pallas stops here without a word, as it does where a launch is differentiated: a "
-        "pallas_call has no derivative. Give the function that launches it rules of its own, with "
+        "Pallas stops here without a message, as it does when a launch is differentiated: a "
+        "pallas_call has no derivative. Give the function that launches it its own rules, with "
         "jax.custom_vjp and defvjp(forward, backward).",
     ),
 )
@@ -78,7 +75,7 @@ OTHER_LIBRARIES: tuple[tuple[str, str], ...] = (
     (
         r"module 'jax\.experimental\.pallas' has no attribute "
         r"'(arange|zeros|full|where|exp|sum|max)'",
-        "In a kernel, too, values are computed with jax.numpy and jax.lax: "
+        "In a kernel, too, compute values with jax.numpy and jax.lax: "
         "lax.broadcasted_iota(jnp.int32, shape, axis) counts, jnp.where chooses.",
     ),
 )
@@ -99,7 +96,7 @@ OLDER_SPELLINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         rf"{_OF_TPU}'ANY'",
-        "An older spelling: today it is pl.ANY. For what stays in HBM, pltpu.HBM is clearer.",
+        "An older spelling: today it is pl.ANY. For arrays that stay in HBM, pltpu.HBM is clearer.",
     ),
     (
         rf"{_OF_TPU}'TPUInterpretParams'",
@@ -108,7 +105,7 @@ OLDER_SPELLINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         rf"{_OF_TPU}'(run_scoped|delay|semaphore_signal|semaphore_wait)'",
-        "An older spelling: today it is of the same name in pl, as in pl.run_scoped(...).",
+        "An older spelling: today it has the same name in pl, as in pl.run_scoped(...).",
     ),
     (
         rf"{_OF_PALLAS}'Unblocked'|unexpected keyword argument 'indexing_mode'",
@@ -128,29 +125,29 @@ OLDER_SPELLINGS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"unhashable type: 'dict'",
-        "A dictionary stands where JAX expects an object. If it is compiler_params, it is an older "
+        "This is a dictionary, and JAX expects an object. If it is compiler_params, it is an older "
         "spelling: today write compiler_params=pltpu.CompilerParams(dimension_semantics=(...)).",
     ),
     (
         r"'function' object is not iterable",
-        "A function stands where a shape is expected. A BlockSpec takes the block shape first, "
-        "then the index map (older jax: the other way round): pl.BlockSpec((8, 128), lambda i: "
-        "(i, 0)).",
+        "This is a function, and a shape is expected. A BlockSpec takes the block shape first, "
+        "then the index map (older jax: the other way round): pl.BlockSpec((8, 128), lambda i: (i, "
+        "0)).",
     ),
     (
         r"If `grid_spec` is specified, then `\w+` must be",
-        "A grid_spec holds the grid, in_specs, out_specs and scratch_shapes: give them to it, and "
-        "leave them out of pallas_call, which keeps out_shape.",
+        "A grid_spec holds the grid, in_specs, out_specs and scratch_shapes: pass them to it, not "
+        "to pallas_call, which keeps out_shape.",
     ),
 )
 
 
 _KEEP = (
-    "A reduction drops the axis that it sums, and what is left, (m,), counts as a row: with a "
+    "A reduction drops the axis that it sums, and the remaining (m,) counts as a row: with a "
     "column (m, 1) it becomes (m, m). Keep the axis: keepdims=True."
 )
 
-#: A pattern in an exception's text, and what to try.
+#: A pattern in an exception's text, and a remedy.
 STORE_ADVICE: tuple[tuple[str, str], ...] = (
     (
         # To a column: a vector, or what a column and a vector make.
@@ -160,25 +157,25 @@ STORE_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Invalid shape for `swap`.*Expected shape: \(1, (\d+)\)\. Value shape: \(\1,\)",
-        "A vector (n,) is no row (1, n): keepdims=True keeps the axis that a reduction sums, and "
+        "A vector (n,) isn't a row (1, n): keepdims=True keeps the axis that a reduction sums, and "
         "x[None, :] adds one.",
     ),
     (
         r"Invalid shape for `swap`.*Value shape: \(\)",
-        "One number is not spread over a Ref: jnp.zeros_like(o_ref), or "
-        "jnp.full_like(o_ref, value), has the Ref's shape and dtype.",
+        "A single number is not broadcast to a Ref: jnp.zeros_like(o_ref), or jnp.full_like(o_ref, "
+        "value), has the Ref's shape and dtype.",
     ),
     (
         # Fewer bits in the Ref than in the value: scratch is the one Ref whose dtype is chosen.
         r"Invalid dtype for `swap`.*Ref dtype: (bfloat16|float16|float8\w*|u?int8|u?int16)\. "
         r"Value dtype: u?(float|int)32",
-        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype). Or, if "
-        "the Ref is scratch that keeps a sum, give the scratch the dtype of the sum: a cast would "
+        "A store must have the Ref's dtype: cast the value with .astype(o_ref.dtype). Or, if the "
+        "Ref is scratch that keeps a sum, give the scratch the dtype of the sum: a cast would "
         "round the sum in each step.",
     ),
     (
         r"Invalid dtype for `swap`",
-        "A store must have the Ref's dtype: cast what you store with .astype(o_ref.dtype).",
+        "A store must have the Ref's dtype: cast the value with .astype(o_ref.dtype).",
     ),
     (
         r"Invalid shape for `swap`",
@@ -189,15 +186,15 @@ STORE_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"item assignment",
-        "A value that was loaded is no memory: its elements cannot be set. Store to the Ref, "
-        "o_ref[...] = value, or choose element by element: jnp.where(mask, new, old), with a mask "
-        "made from lax.broadcasted_iota.",
+        "A loaded value isn't memory: its elements cannot be set. Store to the Ref, o_ref[...] = "
+        "value, or choose element by element: jnp.where(mask, new, old), with a mask made from "
+        "lax.broadcasted_iota.",
     ),
     (
         r"^UnboundLocalError",
-        "Python takes a name that a function assigns to for a name of its own, without a value "
-        "before that. To store, index the Ref: o_ref[...] = value, acc_ref[...] += value. What "
-        "one step leaves for the next belongs in a scratch Ref.",
+        "A name that a function assigns to is local to it, without a value before that. To store, "
+        "index the Ref: o_ref[...] = value, acc_ref[...] += value. To keep a value for the next "
+        "step, use a scratch Ref.",
     ),
     (
         r"Out of bound slice",
@@ -212,39 +209,38 @@ _SPECS = (
     "out_specs one for each result. A single one stands for all."
 )
 
-#: A pattern in an exception's text, and what to try.
+#: A pattern in an exception's text, and a remedy.
 SHARD_MAP_ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"check_vma=True",
-        "Pass check_vma=False to jax.shard_map. jax would check that results which out_specs calls "
-        "the same on all devices along an axis are so; a kernel doesn't say along which axes its "
-        "results differ, so see to it yourself.",
+        "Pass check_vma=False to jax.shard_map. jax would check that results are the same on all "
+        "devices along each axis that out_specs doesn't name; a kernel doesn't say along which "
+        "axes its results differ, so make sure yourself.",
     ),
     (
         r"all mesh axes are partitioned manually",
-        "A kernel has to be within a shard_map that goes over all axes of the mesh: leave "
-        "axis_names out.",
+        "A kernel has to be within a shard_map over all axes of the mesh: leave axis_names out.",
     ),
     (
         r"must refer to an axis marked as manual",
-        "A spec names axes of the mesh, and these have the names in the braces. It has one entry "
-        "for each dimension of the array: None, or nothing at the end, for one that isn't cut.",
+        "A spec names axes of the mesh: those in the braces. It has one entry for each dimension "
+        "of the array: None, or nothing at the end, for a dimension that isn't cut.",
     ),
     (
         r"unbound axis name",
-        "An operation between devices goes over an axis of the mesh, by the mesh's own name for it "
-        "(mesh.axis_names), and stands in the function that jax.shard_map calls. In a plgpu.kernel "
-        "the axes have the names that its launch gives: grid_names and thread_name.",
+        "An operation between devices names an axis of the mesh (see mesh.axis_names), inside the "
+        "function that jax.shard_map calls. In a plgpu.kernel the launch names the axes: "
+        "grid_names and thread_name.",
     ),
     (
         r"not evenly divisible by the corresponding mesh axis sizes",
-        "A dimension is cut into equal parts, as many as there are devices along the axis. Cut "
-        "another dimension, or leave this one whole: None in its place in the spec.",
+        "A dimension is cut into equal parts, one for each device along the axis. Cut another "
+        "dimension, or leave this one whole, with None in the spec.",
     ),
     (
         r"_specs entry which is too long",
-        "A spec has at most as many entries as the array has dimensions. Count them, also those "
-        "that None stands for.",
+        "A spec has at most as many entries as the array has dimensions. Count them, including "
+        "those that are None.",
     ),
     (r"pytree structure error[\s\S]*shard_map", _SPECS),
     (r"argument must be a pytree of `jax.sharding.PartitionSpec`", _SPECS),
@@ -265,15 +261,15 @@ _ONLY_IN_PALLAS = (
     "Element|Squeezed|debug_print|multiple_of"
 )
 
-#: A pattern in an exception's text, and what to try.
+#: A pattern in an exception's text, and a remedy.
 LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"captures constants",
-        "A kernel gets arrays through its Refs only: hand this one to the pallas_call as an input, "
-        "with a BlockSpec, and load it from its Ref. Python's numbers may stay; a sequence of "
-        "numbers can be made inside, with lax.broadcasted_iota. If the kernel itself computes it, "
-        "under pl.when or pl.loop: a Python variable does not get out of there. Keep it in a Ref, "
-        "or as the carry of lax.fori_loop.",
+        "A kernel gets arrays through its Refs only: pass this one to the pallas_call as an input, "
+        "with a BlockSpec, and load it from its Ref. Python's numbers may stay; make a sequence of "
+        "numbers inside, with lax.broadcasted_iota. If the kernel itself computes it, under "
+        "pl.when or pl.loop, a Python variable can't carry it out of there: keep it in a Ref, or "
+        "as the carry of lax.fori_loop.",
     ),
     (
         r"number of dimension_semantics",
@@ -281,7 +277,7 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Invalid out_shape type",
-        "out_shape is shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
+        "out_shape gives shape and dtype together: jax.ShapeDtypeStruct(x.shape, x.dtype).",
     ),
     (
         r"returned a value of type <class '\S*PjitFunction'>",
@@ -314,10 +310,10 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"^AssertionError[\s\S]*\b(program_id|num_programs)\(",
-        "Only a kernel with a grid can ask for its step: pl.program_id(axis) belongs into its "
-        "body. An index map is given the step as its arguments, and a launch has none: it "
-        "describes all steps at once. Neither has the body of a pl.kernel: there, "
-        "jax.lax.axis_index(name) says which core of the mesh it runs on.",
+        "Only a kernel with a grid can ask for its step: pl.program_id(axis) belongs in its body. "
+        "An index map is given the step as its arguments, and a launch has none: it describes all "
+        "steps at once. The body of a pl.kernel has none either: there, jax.lax.axis_index(name) "
+        "says which core of the mesh it runs on.",
     ),
     (
         r"values to unpack[\s\S]*\bdot_general\(",
@@ -334,8 +330,8 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"No VJP defined for custom_vjp function",
-        "jax.custom_vjp has been told of no rules: call f.defvjp(forward, backward) on what it "
-        "returned, before f is differentiated.",
+        "This jax.custom_vjp has no rules: call f.defvjp(forward, backward) on its result f, "
+        "before f is differentiated.",
     ),
     (
         r"CompilerParams\S* got an unexpected keyword argument|Protocols cannot be instantiated",
@@ -344,7 +340,7 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"pallas_call\(\) (got an unexpected keyword|missing)",
-        "What a launch says: pl.pallas_call(kernel, out_shape=..., grid=..., in_specs=[...], "
+        "A launch looks like this: pl.pallas_call(kernel, out_shape=..., grid=..., in_specs=[...], "
         "out_specs=..., scratch_shapes=[...], compiler_params=pltpu.CompilerParams(...))(arrays).",
     ),
     (
@@ -367,8 +363,8 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Unsupported block dimension type",
-        "The size of a block is known while tracing: a Python number, from x.shape or from the "
-        "launch's arguments, and no value of an array.",
+        "The size of a block must be known while tracing: a Python number, from x.shape or from "
+        "the launch's arguments, not a value of an array.",
     ),
     (
         r"cond branch outputs must have the same pytree[\s\S]*\bpl\.when\(",
@@ -377,11 +373,11 @@ LAUNCH_ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         rf"module 'jax\.experimental\.pallas' has no attribute '({_ONLY_IN_TPU})'",
-        "What only a TPU has is in jax.experimental.pallas.tpu: write pltpu. in place of pl. here.",
+        "Names for TPUs only are in jax.experimental.pallas.tpu: write pltpu. instead of pl. here.",
     ),
     (
         rf"module 'jax\.experimental\.pallas\.tpu' has no attribute '({_ONLY_IN_PALLAS})'",
-        "What all of Pallas has is in jax.experimental.pallas: write pl. in place of pltpu. here.",
+        "Names for all of Pallas are in jax.experimental.pallas: write pl. instead of pltpu. here.",
     ),
 )
 
@@ -395,11 +391,11 @@ _CHOOSE_A_LENGTH = (
 )
 _CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
 _A_REF = (
-    "A Ref is a handle to memory, not an array. Load what it holds with ref[...], for example "
+    "A Ref is a handle to memory, not an array. Load its value with ref[...], for example "
     "x_ref[...], and compute with that."
 )
 
-#: A pattern in an exception's text, and what to try. The first that matches is shown.
+#: A pattern in an exception's text, and a remedy. The first that matches is shown.
 EXCEPTION_ADVICE: AdviceTable = (
     (
         r"WGMMAAbstractAccumulatorRef|Accumulator shape .* does not match value shape",
@@ -413,12 +409,12 @@ EXCEPTION_ADVICE: AdviceTable = (
     ),
     (
         r"__array__\(\) was called on traced array with shape Ref<",
-        f"{_A_REF} And use jnp in place of np: NumPy cannot compute with traced values.",
+        f"{_A_REF} And use jnp instead of np: NumPy cannot compute with traced values.",
     ),
     (
         r"TracerArrayConversion",
         "NumPy needs numbers, and while a kernel or its launch is traced there are none yet. Use "
-        "jnp in place of np.",
+        "jnp instead of np.",
     ),
     (
         rf"({_CONVERTED}|TracerIntegerConversion)[\s\S]*for pallas_call index_map",
@@ -454,21 +450,20 @@ EXCEPTION_ADVICE: AdviceTable = (
     ),
     (
         r"whose generator this kernel has not seeded",
-        "A kernel begins with generators that nobody has seeded, and each core has one of its own. "
-        "Call pltpu.prng_seed in every step that draws, before it draws: another step may run on "
-        "another core.",
+        "A kernel begins with unseeded generators, one for each core. Call pltpu.prng_seed in "
+        "every step that draws, before it draws: another step may run on another core.",
     ),
     (
         r"dot_general requires contracting dimensions to have the same shape",
-        "A product sums over one dimension of each side, and the two must be equally long: "
+        "A product sums over one dimension of each side, and the two must have the same length: "
         "jnp.dot(x, y) takes the last of x and the last but one of y. For others: "
         "jax.lax.dot_general(x, y, (((x_dim,), (y_dim,)), ((), ()))).",
     ),
     (
         r"carry input and carry output must have (equal types|the same pytree structure)",
-        "What the body of a loop returns is the next turn's carry, so it must be like the first "
-        "one: a value for each, of the same shape and dtype. Is a return missing? If the dtypes "
-        "differ, cast the first carry or what is returned with .astype, to the wider of the two.",
+        "The body of a loop returns the next iteration's carry, which must match the first one: a "
+        "value for each, of the same shape and dtype. Is a return missing? If the dtypes differ, "
+        "cast the first carry or the returned one with .astype, to the wider of the two.",
     ),
     (
         r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
@@ -556,11 +551,11 @@ EXCEPTION_ADVICE: AdviceTable = (
         "is 1.",
     ),
     (
-        # Of a kernel or an index map, which Pallas calls: not of a function that the line calls.
+        # For a kernel or an index map, which Pallas calls, not a function that the line calls.
         r"(?:\b(\w+)|<lambda>)\(\) (missing|takes) \d+ (?![\s\S]*\b\1\()",
         "A kernel takes one Ref for each input, then each output, then each scratch buffer; an "
-        "index map takes one index for each grid dimension. Where num_scalar_prefetch says that "
-        "there are tables, a kernel takes their Refs first, and an index map after its indices.",
+        "index map takes one index for each grid dimension. With num_scalar_prefetch, a kernel "
+        "takes the tables' Refs first, and an index map after its indices.",
     ),
     (
         r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
@@ -569,8 +564,8 @@ EXCEPTION_ADVICE: AdviceTable = (
     ),
     (
         r"there is no function \w+, which test_|hands over \w+, which is no function",
-        "Give the launch function its name back. The lines outside of the regions, and the last "
-        "ones among them, stay as they are.",
+        "Give the launch function its name back. Leave the lines outside the regions as they are, "
+        "also the last ones.",
     ),
     (
         r"Mosaic kernels cannot be automatically partitioned|requires all mesh axes to be Manual",
@@ -591,19 +586,19 @@ A kernel is traced once, before it runs: a debugger would show tracers, without 
     pl.debug_print("{}", x)      at each grid step, with the values
     pytest -s -k NAME            prints are shown as they come, also where it passes
     kata view NAME               a picture of every grid step
-To step through the tracing, call the launch in a script of your own, inside of
+To step through the tracing, call the launch in your own script, inside of
 pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
     ),
     (
         r"^PermissionError|Operation not permitted|\[Errno (1|13)\]",
-        "The process that imports a kata is isolated: it reads what Python and jax need and writes "
-        "to a folder of its own, without files of yours, network or other processes. No kata needs "
-        "them. For an experiment of your own: pytest --kata-isolation off.",
+        "The process that imports a kata is isolated: it reads the files that Python and jax need "
+        "and writes to its own folder, without your other files, network or other processes. No "
+        "kata needs them. For your own experiments: pytest --kata-isolation off.",
     ),
     (
         r"^ModuleNotFoundError",
-        "A kata is one file. It can import what is installed, such as jax and numpy, but nothing "
-        "that lies beside it.",
+        "A kata is one file. It can import installed packages, such as jax and numpy, but no other "
+        "file in its folder.",
     ),
     (
         r"out of memory|RESOURCE_EXHAUSTED|Unable to allocate|bad_alloc|MemoryError",
@@ -612,7 +607,7 @@ pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
     ),
 )
 
-#: The same for a kata without a kernel: what jit, which traces it, cannot do.
+#: The same for a kata without a kernel: the limits of jit, which traces it.
 WITHOUT_KERNEL: AdviceTable = (
     (_STATIC, _CHOOSE_A_LENGTH),
     (
@@ -630,7 +625,7 @@ WITHOUT_KERNEL: AdviceTable = (
 
 
 def exception_advice(problem: Problem, known: AdviceTable = EXCEPTION_ADVICE) -> str:
-    """What to try, for an exception whose text is known; "" for any other."""
+    """The remedy for an exception whose text is known; "" for any other."""
     line = problem.place.text if problem.place else ""
     text = f"{problem.kind}: {problem.message}\n{line}"
     for pattern, advice in known:

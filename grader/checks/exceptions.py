@@ -22,17 +22,17 @@ from grader.verdict import Check, Finding
 from pallascope.model import Accident, KernelCall, Problem, Role, Stage
 from pallascope.tpu import OnChip, Prediction
 
-#: What kernels.NotSerializable is called as a Problem.
+#: The kind of a Problem made from kernels.NotSerializable.
 NOT_CARRIED = "NotSerializable"
-#: Of an exception in the lines around the regions.
+#: For an exception in the lines around the regions.
 GIVEN = (
-    "The line that fails is given code and right as it stands: look at what your line hands to it, "
-    "such as blocks, dtypes and arrays in their order."
+    "The line that fails is given code and right as it is: look at the values that your line "
+    "passes to it, such as blocks, dtypes and arrays in their order."
 )
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Reject what did not import, did not trace, did not end, or did not stay in the process."""
+    """Reject an attempt that did not import, trace, end, or stay in the process."""
     attempt = evidence.attempt
     if isinstance(attempt, Accident):
         return accident_finding(attempt, evidence.file)
@@ -53,7 +53,7 @@ def accident_finding(accident: Accident, file: str) -> Finding:
 
 
 def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_ADVICE) -> Finding:
-    """Explain what the learner's code raised."""
+    """Explain an exception of the learner's code."""
     if problem.kind == NOT_CARRIED:
         return _not_carried(problem, file)
     first_line = (problem.message.splitlines() or [""])[0]
@@ -90,14 +90,14 @@ def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_A
 
 
 def _not_carried(problem: Problem, file: str) -> Finding:
-    """A launch whose trace holds what no other process can have."""
+    """A launch whose trace holds an object that no other process can have."""
     advice = (
         "Build it from jax.numpy, jax.lax and jax.experimental.pallas. A function needs no "
         "Primitive: call it, or give it derivatives with jax.custom_vjp."
     )
     if "pl.debug_check" in problem.message:
         advice = (
-            "Take it out: it is checked on a TPU only. Here, print where something is wrong: "
+            "Take it out: it is checked on a TPU only. Here, print if something is wrong: "
             "pl.debug_print under pl.when(wrong)."
         )
     parts = [
@@ -105,8 +105,8 @@ def _not_carried(problem: Problem, file: str) -> Finding:
         *([paragraph("line", at(file, problem.place))] if problem.place else []),
         paragraph(
             "why",
-            "A launch is judged by its trace, in a process that knows JAX and nothing of this "
-            "file: what the trace holds has to be JAX's own, or plain numbers.",
+            "The grader judges a launch by its trace, in a process that has JAX but not this file: "
+            "the trace may hold only JAX's own operations and plain numbers.",
         ),
         paragraph("try", advice),
     ]
@@ -124,19 +124,19 @@ def first_paragraph(message: str) -> str:
 FOUND = "RACE DETECTED"
 
 _CREDIT = (
-    "A device may write to another's memory only once that has said so. Use another slot for each "
-    "hop, or have the neighbour signal a semaphore of yours when it has read its slot, and wait "
-    "for that signal before the slot is written again. Read what a copy brings only after "
-    "wait_recv, and write to what it takes away only after wait_send."
+    "A device may write to another's memory only after that device has allowed it. Use another "
+    "slot for each hop, or let the neighbour signal your semaphore when it has read its slot, and "
+    "wait for that signal before you write the slot again. Read a copy's target only after "
+    "wait_recv, and write to its source only after wait_send."
 )
 _GRID = (
-    "A grid dimension is marked parallel although its steps share an output block or scratch: "
-    "mark it arbitrary in dimension_semantics. Where both cores are to work, give each of them a "
-    "block of its own, along an axis of the grid that is parallel."
+    "A grid dimension is marked parallel although its steps share an output block or scratch: mark "
+    "it arbitrary in dimension_semantics. If both cores are to work, give each its own block, "
+    "along a parallel axis of the grid."
 )
 _MESH = (
-    "Each core of a mesh runs the whole body. Choose by jax.lax.axis_index which part of the work "
-    "is whose, so that no two cores write to the same place."
+    "Each core of a mesh runs the whole body. Divide the work by jax.lax.axis_index, so that no "
+    "two cores write to the same place."
 )
 _ACCESS = re.compile(
     r"^ *(?P<kind>read|write) of \('(?P<space>\w+)'.*?\)\[(?P<part>.*)\] from (?P<copy>a copy by )?"
@@ -144,15 +144,15 @@ _ACCESS = re.compile(
     re.MULTILINE,
 )
 _LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:\d+)? \(.*\)$")
-#: What the interpreter names in the place of a line where a block is moved between two steps.
+#: The interpreter's name, instead of a line, for the copy of a block between two steps.
 _BLOCK = "pallas_call"
 
 
 def race_told(
     text: str, devices: int = 1, calls: Sequence[KernelCall] = (), file: str = ""
 ) -> tuple[str, str, str]:
-    """A race in short, what it is, and what to try. `file` is the learner's."""
-    # The vector clocks by which the interpreter knows are of no use to a reader.
+    """A race: a phrase, an explanation and a remedy. `file` is the learner's."""
+    # The interpreter's vector clocks are of no use to a reader.
     text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
     if devices > 1:
         return (
@@ -165,7 +165,7 @@ def race_told(
         "A race: two cores access the same memory, at least one of them writes, and nothing orders "
         "the accesses."
     )
-    found = sorted(_by_core(text, file)) or [_error(text)]  # chance says which is found first
+    found = sorted(_by_core(text, file)) or [_error(text)]  # their order is random
     over_mesh = bool(calls) and all(call.cores > 1 for call in calls)
     advice = _MESH if over_mesh else _GRID
     return "race between two cores", "\n".join([explanation, *found]), advice
@@ -176,7 +176,7 @@ def _error(text: str) -> str:
 
 
 def _by_core(text: str, file: str) -> Iterator[str]:
-    """Each access: by which core, to which part of what, and in which line."""
+    """Each access: its core, its part of an array, and its line."""
     for access in _ACCESS.finditer(text):
         where = "HBM" if access["space"] in ("hbm", "any") else access["space"].upper()
         does = f"{access['kind']}s {_part(access['part'])} of an array in {where}"
@@ -195,7 +195,7 @@ def _how(access: re.Match[str], file: str) -> str:
 
 
 def _part(text: str) -> str:
-    """ "[0:8, 0:384]" for "(slice(0, 8, 1), slice(0, 384, 1))"; "all" where nothing is said."""
+    """ "[0:8, 0:384]" for "(slice(0, 8, 1), slice(0, 384, 1))"; "all" if there is no slice."""
     parts = [
         f"{match['start']}:{match['stop']}" if match["start"] else match[0]
         for match in re.finditer(r"slice\((?P<start>\d+), (?P<stop>\d+), \w+\)|\d+", text)
@@ -215,7 +215,8 @@ _REVISITED = re.compile(
 def interpreter_finding(
     problem: Problem, file: str, calls: tuple[KernelCall, ...] = (), devices: int = 1
 ) -> Finding:
-    """What the interpreter raised while it ran these kernels, in the learner's terms."""
+    """Explain an exception of the interpreter while it ran these kernels, in the learner's
+    terms."""
     if FOUND in problem.message:
         phrase, explanation, advice = race_told(problem.message, devices, calls, file)
     else:
@@ -245,14 +246,14 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
         return (
             "an output block is revisited",
             f"At grid step {step} output {output} comes back to a block that steps {first} to "
-            f"{last} had written: the block is revisited after it was copied out to HBM, and what "
-            "the kernel finds in VMEM is not what it stored there.",
+            f"{last} had written: the block is revisited after it was copied out to HBM, and VMEM "
+            "no longer holds the values that the kernel stored there.",
             "All steps that add to one output block must follow each other: sum over the last grid "
             "dimension.",
         )
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
-        explanation = "The kernel stores out of bounds: not all of it lies within its Ref."
+        explanation = "The kernel stores out of bounds: part of the store lies outside its Ref."
         return (
             "stores out of bounds",
             f"{explanation}\n{paragraph('error', message)}" if message else explanation,
@@ -274,18 +275,18 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
 
 
 def _handed_over(name: str, message: str) -> str:
-    """Where all index maps are given, or right, it is another array than they were made for."""
+    """A hint for a right index map that got the wrong array."""
     shape = re.search(r"but input has shape (\(.*?\))", message)
     if not shape:
         return ""
     return (
-        f" {name} stands for an array of shape {shape[1]} here: if that is not the one that was "
-        "meant, look at the order in which the arrays are passed."
+        f" {name} is an array of shape {shape[1]} here: if you meant another one, look at the "
+        "order in which the arrays are passed."
     )
 
 
 def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
-    """What to try. Where a store fails without a message, its index may have been negative."""
+    """A remedy. If a store fails without a message, its index may have been negative."""
     advice = "Inside the kernel a Ref holds only one block; its indices start at 0."
     if shape := _of_a_whole_array(message, calls):
         last = ", ".join(str(size - 1) for size in shape)
@@ -294,8 +295,8 @@ def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
     if message and not re.search(r"slice\(-\d", message):
         return advice
     return (
-        f"{advice} A negative one is before the start, it does not count from the end: the last "
-        "row is ref[ref.shape[0] - 1]. Keep a computed index in bounds with jnp.clip."
+        f"{advice} A negative index lies before the start; it does not count from the end: the "
+        "last row is ref[ref.shape[0] - 1]. Keep a computed index in bounds with jnp.clip."
     )
 
 
@@ -315,7 +316,7 @@ def complaint_finding(
     calls: tuple[KernelCall, ...] = (),
     file: str = "",
 ) -> Finding:
-    """What the interpreter printed instead of raising, and what is wrong with the values."""
+    """Explain the interpreter's printed complaints, and the fault of the values, if any."""
     races = [text for text in complaints if text.startswith(FOUND)]
     if races:
         phrase, explanation, advice = race_told(races[0], devices, calls, file)
@@ -357,7 +358,7 @@ def outcome_of(on_chip: OnChip | Accident, chip: str, file: str) -> LaunchOutcom
 
 
 def in_full(finding: Finding) -> str:
-    """A finding where only the chip was asked about: its phrase, then the details."""
+    """A finding about the chip alone: its phrase, then the details."""
     if finding.check not in (Check.BLOCKS, Check.LOWERS, Check.COMPILES):
         return finding.message
     _, _, details = finding.message.partition("\n")
@@ -365,7 +366,7 @@ def in_full(finding: Finding) -> str:
 
 
 def problem_finding(problem: Problem, file: str) -> Finding:
-    """Explain what was raised on the way to the chip; by its blocks first, if they are illegal."""
+    """Explain an exception on the way to the chip; illegal blocks come first."""
     if problem.call and (finding := lowers.blocks_finding([problem.call])):
         return finding
     if problem.kind == "NotLowered":

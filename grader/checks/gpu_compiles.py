@@ -33,7 +33,7 @@ def check_gpu_traced(evidence: GpuEvidence) -> Finding | None:
 
 
 def check_gpu_lowers(evidence: GpuEvidence) -> Finding | NotJudged | None:
-    """Look at what jax says of the launch on its way to the GPU."""
+    """Check jax's lowering of the launch for the GPU."""
     lowered = evidence.compiled() if evidence.costs else evidence.lowered()
     if isinstance(lowered, Accident):
         return NotJudged(Check.LOWERS, f"jax did not answer: {lowered.phrase}")
@@ -45,7 +45,7 @@ def check_gpu_lowers(evidence: GpuEvidence) -> Finding | NotJudged | None:
     return None
 
 
-#: What each unit is for, and how one asks for it.
+#: The purpose of each unit, and how to use it.
 _HOW = {
     "wgmma": "the tensor cores of a Hopper: plgpu.wgmma, into a plgpu.ACC",
     "tcgen05": "the tensor cores of a Blackwell: plgpu.tcgen05_mma, into plgpu.TMEM",
@@ -55,12 +55,12 @@ _HOW = {
     "mbarrier": "barriers in shared memory: plgpu.Barrier",
     "setmaxnreg": "registers handed from a producer to consumers: plgpu.set_max_registers",
 }
-#: Refusals that say nothing of the kernel.
+#: Refusals that say nothing about the kernel.
 _ACCIDENTS = (GpuRefusalKind.TIMEOUT, GpuRefusalKind.ABORT, GpuRefusalKind.INTERNAL)
 
 
 def check_gpu_compiles(evidence: GpuEvidence) -> Finding | NotJudged | None:
-    """Look at what the compiler made of the launch for the session's GPU."""
+    """Check the compiler's result for the session's GPU."""
     own = evidence.compiled()
     if isinstance(own, Accident):
         return NotJudged(Check.COMPILES, f"the compiler did not answer: {own.phrase}")
@@ -94,8 +94,8 @@ def _spills(own: Compiled) -> Finding | None:
                 paragraph("spills", f"{kernel.name}: {used.registers} registers, {moved} a thread"),
                 paragraph(
                     "why",
-                    "A thread has at most 255 registers. What does not fit goes to local memory, "
-                    "which is HBM behind a cache, and comes back each time it is used.",
+                    "A thread has at most 255 registers. The rest goes to local memory, which is "
+                    "HBM behind a cache, and is loaded again for each use.",
                 ),
                 paragraph(
                     "try",
@@ -109,7 +109,7 @@ def _spills(own: Compiled) -> Finding | None:
 
 
 def _unused(own: Compiled, evidence: GpuEvidence) -> Finding | None:
-    """A unit that the kata is about, and no kernel of the launch uses."""
+    """A unit that the kata is about and that no kernel of the launch uses."""
     mixes = [kernel.mix for kernel in own.kernels]
     if None in mixes:
         return None
@@ -117,12 +117,12 @@ def _unused(own: Compiled, evidence: GpuEvidence) -> Finding | None:
     if not (lacking := [unit for unit, count in counted.items() if not count]):
         return None
     parts = [
-        f"It does without what this kata is about: {listed(lacking)}.",
+        f"It doesn't use {listed(lacking)}, which this kata is about.",
         *(paragraph("unit", f"{unit}: {_HOW[unit]}") for unit in lacking),
         paragraph("has", "; ".join(_mix(own.kernels))),
         paragraph("try", "Let the unit do the work that the threads do now."),
     ]
-    return Finding(Check.COMPILES, f"no {listed(lacking)} in what is compiled", "\n".join(parts))
+    return Finding(Check.COMPILES, f"no {listed(lacking)} in the compiled code", "\n".join(parts))
 
 
 def _mix(kernels: tuple[GpuKernel, ...]) -> Iterator[str]:
@@ -140,8 +140,8 @@ ADVICE: dict[GpuRefusalKind, tuple[str, str]] = {
         "Smaller tiles, or fewer slots: two are enough to copy one while the other is used.",
     ),
     GpuRefusalKind.PRIMITIVE: (
-        "Mosaic GPU writes each jax operation for a warpgroup, and not all have been written.",
-        "Say it with operations that it has: arithmetic, comparisons, jnp.where, reductions.",
+        "Mosaic GPU implements each jax operation for a warpgroup, and some are missing.",
+        "Use operations that it has: arithmetic, comparisons, jnp.where, reductions.",
     ),
     GpuRefusalKind.WGMMA: (
         "wgmma multiplies tiles that lie in shared memory as the tensor cores read them: 64 rows a "
@@ -155,18 +155,18 @@ ADVICE: dict[GpuRefusalKind, tuple[str, str]] = {
         "Copy a larger box in parts, and pad short rows.",
     ),
     GpuRefusalKind.SHAPES: (
-        "A copy moves a box as it is, so both sides have one shape. A Ref in global memory is the "
-        "whole array until it is cut.",
+        "A copy moves a box as it is, so both sides have the same shape. A Ref in global memory is "
+        "the whole array until you slice it.",
         "Name the block's own box: x_gmem.at[rows, columns], each a pl.ds(start, size) with the "
         "size that the buffer in shared memory has.",
     ),
     GpuRefusalKind.TENSOR_MEMORY: (
         "Tensor memory belongs to a Blackwell's tensor cores: plgpu.tcgen05_mma adds to it, and "
-        "arrives at a barrier that is made for that. Threads only load from it, and TMA knows "
-        "nothing of it.",
+        "arrives at a barrier that is made for that. Threads only load from it, and TMA can't "
+        "reach it.",
         "plgpu.tcgen05_mma(acc, a, b, barrier) with a plgpu.Barrier(orders_tensor_core=True), and "
-        "a wait on it. Then plgpu.async_load_tmem(acc) is the sums as a value: round it, store it "
-        "to shared memory, and copy it out from there.",
+        "a wait on it. Then plgpu.async_load_tmem(acc) returns the sums as a value: round it, "
+        "store it to shared memory, and copy it out from there.",
     ),
     GpuRefusalKind.LAYOUT: (
         "A swizzle reorders pieces of 16 bytes within rows as long as itself, so a tile has "
@@ -179,7 +179,7 @@ ADVICE: dict[GpuRefusalKind, tuple[str, str]] = {
         "Launch fewer warpgroups a block, and more blocks.",
     ),
     GpuRefusalKind.CHIP: (
-        "Each generation has matrix instructions of its own: Hopper wgmma, Blackwell tcgen05 and "
+        "Each generation has its own matrix instructions: Hopper wgmma, Blackwell tcgen05 and "
         "tensor memory.",
         "Compile for the other one (--kata-gpu), or use this one's.",
     ),
@@ -225,7 +225,7 @@ def _first(text: str) -> str:
 
 
 def trace_finding(problem: Problem, file: str) -> Finding | None:
-    """What Mosaic GPU refuses already while a launch is traced; None of all else."""
+    """Explain a refusal of Mosaic GPU while a launch is traced; None for other problems."""
     said, kind = refused_while_traced(problem)
     if not said:
         return None
@@ -239,11 +239,12 @@ def trace_finding(problem: Problem, file: str) -> Finding | None:
 
 
 def refused_while_traced(problem: Problem) -> tuple[str, str]:
-    """A phrase and what it means, where Mosaic GPU refuses a launch as it is traced; else ""."""
+    """A phrase and the kind of refusal, if Mosaic GPU refuses a launch while it is traced; else
+    ""."""
     if failure := read_text(problem.message):
         return failure.message, failure.kind.value
     lines = [line.strip() for line in problem.traceback.splitlines() if line.strip()]
     asserted = problem.kind == "AssertionError" and not problem.message
     if asserted and any("tiling" in line for line in lines[-4:]):
-        return "a tiling that does not divide the last axes of what it is for", "layout"
+        return "a tiling that does not divide the last axes of its array", "layout"
     return "", ""

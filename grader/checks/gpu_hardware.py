@@ -16,8 +16,8 @@ from pallascope.tools.arrays import holds_nan
 #: How much longer than the solution a launch may take, by the medians of one run.
 SLACK = 0.15
 WITHOUT = {
-    "h100": "time needs a GPU: a Hopper (H100, H200) or newer, and here is none",
-    "b200": "time needs a GPU: a Blackwell (B200), and here is none",
+    "h100": "time needs a GPU: a Hopper (H100, H200) or newer, and this machine has none",
+    "b200": "time needs a GPU: a Blackwell (B200), and this machine has none",
 }
 
 
@@ -54,27 +54,27 @@ def _spread(times: GpuTimes, side: str) -> str:
 
 
 _BEGINNING = "on the GPU: "
-#: Of each way not to return that is the kernel's: phrase, what happens, what to look at.
+#: For each failure to return that is the kernel's fault: a phrase, the event, and advice.
 _CRASHES = {
     GpuCrash.ADDRESS: (
         "reads or writes memory that is not its own",
         "The kernel reads or writes an address at which no buffer lies, and the GPU ends it.",
-        "Look at what indexes depend on the block and the warpgroup, in the last block above all.",
+        "Look at indices that depend on the block and the warpgroup, above all in the last block.",
     ),
     GpuCrash.MISALIGNED: (
         "accesses memory at an unaligned address",
-        "The kernel accesses memory at an address that is no multiple of the access's size.",
+        "The kernel accesses memory at an address that isn't a multiple of the access's size.",
         "Look at offsets into shared memory and slices of Refs: TMA and wgmma want 128 bytes.",
     ),
     GpuCrash.INSTRUCTION: (
-        "comes to an instruction that the GPU does not have",
-        "The kernel comes to an instruction that this GPU does not have.",
+        "uses an instruction that the GPU does not have",
+        "The kernel uses an instruction that this GPU does not have.",
         "A kernel for another generation? --kata-gpu chooses it.",
     ),
     GpuCrash.LAUNCH: (
         "is ended by the GPU",
         "The GPU ends the kernel: a fault of its hardware, or a trap.",
-        "Look at barriers: arrivals that nobody counts on, copies of a size that nobody waits for.",
+        "Look at barriers: unexpected arrivals, copies of a size that no wait expects.",
     ),
     GpuCrash.HANG: (
         "does not end",
@@ -85,9 +85,9 @@ _CRASHES = {
 
 
 def check_gpu_ran(evidence: GpuEvidence) -> Finding | NotJudged | None:
-    """Judge a launch on the GPU; what the solution does there too is nobody's fault.
+    """Judge a launch on the GPU; a fault that the solution shows there too doesn't count.
 
-    At production size it is run beside the solution's, and compared with that.
+    At production size, its results are compared with the solution's there.
     """
     if evidence.production:
         times = evidence.timed()
@@ -112,19 +112,19 @@ def check_gpu_ran(evidence: GpuEvidence) -> Finding | NotJudged | None:
 
 
 def found(evidence: GpuEvidence, run: GpuRun) -> Finding | None:
-    """What is wrong with one run, the learner's or the solution's."""
+    """Explain the first fault of one run, the learner's or the solution's."""
     if run.crash:
         phrase, happens, advice = _CRASHES[run.crash]
         said = paragraph("driver", run.said) if run.said else ""
         return _told(run.device, phrase, happens, advice, said, _strays(run))
     if run.changed:
         name = evidence.reference.names[run.changed[0]]
-        happens = f"{name} holds something else after the launch than before: the kernel stores "
+        happens = f"{name} has other values after the launch than before: the kernel stores "
         return _told(
             run.device, f"overwrites its input {name}", f"{happens}into it.", "", _strays(run)
         )
     if run.trampled:
-        happens = f"The launch changes {run.trampled[0]}, where a pattern was to be left alone."
+        happens = f"The launch changes {run.trampled[0]}, which should keep its pattern."
         advice = "Look at the last block's slices: which element is the last that it may store?"
         return _told(run.device, "stores outside of its buffers", happens, advice, _strays(run))
     if run.strays:
@@ -147,7 +147,7 @@ def _values(evidence: GpuEvidence, run: GpuRun) -> Finding | None:
         return None
     parts = [f"On {run.device} itself:", wrong.message]
     if any(map(holds_nan, run.outputs)) and not any(map(holds_nan, evidence.reference.expected)):
-        parts.append(paragraph("NaN", "what results hold before the launch: is this part stored?"))
+        parts.append(paragraph("NaN", "results start as NaN: is this part stored?"))
     phrase = f"{_BEGINNING}{wrong.phrase}"
     return dataclasses.replace(wrong, phrase=phrase, message="\n".join(parts))
 

@@ -20,7 +20,7 @@ from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import GpuFault, GpuHazard, Problem, Stage
 
-#: A phrase, what happens, why that is wrong, and what to try.
+#: A phrase, the event, why it is wrong, and a remedy.
 Words = tuple[str, str, str, str]
 
 
@@ -43,26 +43,25 @@ _WORDS: dict[GpuHazard, Words] = {
     GpuHazard.NO_COMMIT: (
         "{ref} is stored to, and not committed before {reader}",
         "{ref} is stored to, and {reader} reads it without a commit between.",
-        "TMA and the tensor cores read shared memory past the threads' own view of it: "
-        "what threads have stored may not be there yet.",
+        "TMA and the tensor cores read shared memory directly, and the threads' stores may not be "
+        "visible there yet.",
         "plgpu.commit_smem() after the last store to {ref}, before {reader}.",
     ),
     GpuHazard.READ_BY_WGMMA: (
         "{ref} is overwritten while wgmma reads it",
         "Something is written to {ref}, and the wgmma that reads it may still be under way.",
-        "plgpu.wgmma only starts the product: the tensor cores read their operands from "
-        "shared memory beside the kernel. An interpreter carries it out at once, so the "
-        "values are right there.",
+        "plgpu.wgmma only starts the product: the tensor cores read their operands from shared "
+        "memory while the kernel goes on. An interpreter carries it out at once, so the values are "
+        "right there.",
         "plgpu.wgmma_wait(0) before {ref} is written again, or before the barrier "
         "that lets another warpgroup do so; wgmma_wait(1) leaves the last one under way.",
     ),
     GpuHazard.READ_BY_MMA: (
         "{ref} is overwritten while tcgen05_mma reads it",
         "Something is written to {ref}, and the tcgen05_mma that reads it may still be under way.",
-        "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands "
-        "from shared memory beside the kernel, and arrive at the product's barrier when "
-        "they have. An interpreter may carry it out at once, so the values can be right "
-        "there.",
+        "plgpu.tcgen05_mma only starts the product: the tensor cores read their operands from "
+        "shared memory while the kernel goes on, and arrive at the product's barrier when they "
+        "have. An interpreter may carry it out at once, so the values can be right there.",
         "plgpu.barrier_wait on the barrier that this product arrives at, before "
         "{ref} is written again.",
     ),
@@ -71,16 +70,16 @@ _WORDS: dict[GpuHazard, Words] = {
         "{ref} is loaded, and a tcgen05_mma that adds to it may still be under way.",
         "plgpu.tcgen05_mma only starts a product. An interpreter may carry it out at "
         "once, so the values can be right there.",
-        "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier "
-        "completes when all before it have ended. plgpu.barrier_wait(barrier) before the "
-        "load. A product for later sums has begun too early: it waits for a barrier at "
-        "which the warpgroup that loads arrives, after plgpu.wait_load_tmem().",
+        "plgpu.tcgen05_commit_arrive(barrier) after the last product: the barrier completes when "
+        "all before it have ended. plgpu.barrier_wait(barrier) before the load. If a product for "
+        "later sums begins too early, let it wait for a barrier at which the loading warpgroup "
+        "arrives, after plgpu.wait_load_tmem().",
     ),
     GpuHazard.STILL_LOADED: (
         "tcgen05_mma begins in {ref} while it is loaded",
         "A tcgen05_mma begins in {ref}, and a load from there may not have ended.",
-        "async_load_tmem returns values that can be used at once; that tensor memory may "
-        "be overwritten, only wait_load_tmem says.",
+        "async_load_tmem returns values that can be used at once, but only wait_load_tmem says "
+        "that tensor memory may be overwritten.",
         "plgpu.wait_load_tmem() after the last load, before the barrier that lets the next "
         "product begin.",
     ),
@@ -88,28 +87,28 @@ _WORDS: dict[GpuHazard, Words] = {
         "{ref} is overwritten while it is being copied out",
         "Something is written to {ref}, and the copy_smem_to_gmem that reads it may "
         "still be under way.",
-        "copy_smem_to_gmem only starts a copy: TMA reads its source beside the kernel.",
+        "copy_smem_to_gmem only starts a copy: TMA reads its source while the kernel goes on.",
         "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left. With two "
         "slots, wait_smem_to_gmem(1) before a slot is stored to again.",
     ),
     GpuHazard.NOT_DRAINED: (
         "the kernel ends before the copy out of {ref} has",
         "The kernel ends, and the copy out of {ref} may still be under way.",
-        "A block's shared memory goes to the next block when it ends, and TMA would copy "
-        "what that one writes there.",
+        "A block's shared memory goes to the next block when it ends, and TMA would copy the data "
+        "of that block.",
         "End with plgpu.wait_smem_to_gmem(0).",
     ),
     GpuHazard.LAPPED: (
         "{ref} completes twice before a wait on it",
-        "When the kernel comes to wait on {ref}, the phase that it waits for may be "
-        "over, and the next one as well.",
-        "A wait tells one phase from the next by a single bit. Two phases later the bit is "
-        "as before, and the wait goes on until a third: it returns late or never, and what "
-        "came with the first has been overwritten.",
-        "Count what arrives between two waits: with two copies on one barrier, "
-        "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this "
-        "wait: no more copies ahead than there are slots, less the one in use, and between "
-        "warpgroups a second barrier that says when a slot is free.",
+        "When the kernel waits on {ref}, the phase that it waits for may be over, and the next one "
+        "as well.",
+        "A wait tells one phase from the next by a single bit. Two phases later the bit is the "
+        "same again, and the wait goes on until a third: it returns late or never, and the first "
+        "phase's data has been overwritten.",
+        "Count the arrivals between two waits: with two copies on one barrier, "
+        "plgpu.Barrier(num_arrivals=2). And let nothing arrive a second time before this wait: "
+        "start at most slots - 1 copies ahead, and between warpgroups use a second barrier that "
+        "says when a slot is free.",
     ),
 }
 
@@ -130,25 +129,25 @@ def _hang(fault: GpuFault) -> Words:
         f"waits on {fault.ref} for ever: {had}",
         f"The kernel waits on {fault.ref} for ever. It has had {had} since it last completed, and "
         "no thread is left that could arrive.",
-        "A barrier completes when as many have arrived as its num_arrivals says: each "
-        "copy_gmem_to_smem or tcgen05_mma that names it arrives once, and so does each "
-        "plgpu.barrier_arrive or plgpu.tcgen05_commit_arrive. A wait that finds the phase "
-        "completed returns, and the next one waits for the next phase.",
+        "A barrier completes after num_arrivals arrivals: each copy_gmem_to_smem or tcgen05_mma "
+        "that names it arrives once, and so does each plgpu.barrier_arrive or "
+        "plgpu.tcgen05_commit_arrive. A wait returns once its phase has completed, and the next "
+        "wait is for the next phase.",
         _arrivals(fault),
     )
 
 
 def _arrivals(fault: GpuFault) -> str:
-    """What to try, by whether some have arrived."""
+    """Advice, depending on whether some have arrived."""
     if fault.arrived:
         return (
             f"Let {fault.needed} arrive: is a copy that should name {fault.ref} missing, or on "
             "another barrier? With one copy, or one warpgroup that arrives, num_arrivals is 1."
         )
     return (
-        f"Start what arrives at {fault.ref} before this wait, in whichever warpgroup, and wait "
-        "once for each phase: what one wait has waited for, the next doesn't find. Of several "
-        "slots, the copy, or the product, and the wait name the same one."
+        f"Start the copy or product that arrives at {fault.ref} before this wait, in any "
+        "warpgroup, and wait once for each phase: a completed phase ends one wait only. With "
+        "several slots, it and the wait must name the same slot."
     )
 
 
@@ -162,7 +161,7 @@ _OF_0_12 = re.compile(
     r"(?P<kind>read|write)[^\n]*?(?P<file>(?<![^\s,:()])/[^\s,:()]++):(?P<line>\d{1,7})(?::\d+)?"
 )
 SPACES = {"0": "global memory", "1": "shared memory"}
-#: What starts a copy, and what touches memory by itself.
+#: Operations that start a copy.
 _COPY_IN, _COPY_OUT = "copy_gmem_to_smem", "copy_smem_to_gmem"
 
 
@@ -175,7 +174,7 @@ class _Access:
 
 
 def race_finding(texts: Sequence[str], file: str, lines: Sequence[str]) -> Finding | None:
-    """The first of the races that are told in these texts; None where none is.
+    """The first race that these texts report, if any.
 
     `lines` are those of the learner's file, which is called `file`.
     """
@@ -208,48 +207,48 @@ def _accesses(told: str, file: str, lines: Sequence[str]) -> list[_Access]:
 
 
 def _race_words(accesses: Sequence[_Access]) -> tuple[str, str, str]:
-    """A phrase, why it is wrong, and what to try."""
+    """A phrase, why it is wrong, and advice."""
     kinds = sorted(access.kind for access in accesses)
     started = [a for a in accesses if _COPY_IN in a.text]
     sent = [a for a in accesses if _COPY_OUT in a.text]
     if started and sent:
         return (
             "a copy into shared memory, while a copy out of it is under way",
-            "The TMA engine still reads what the next copy overwrites.",
+            "The TMA engine still reads the memory that the next copy overwrites.",
             "plgpu.wait_smem_to_gmem(n) returns when at most n copies out are left: wait for this "
             "slot's before you start a copy into it.",
         )
     if started and kinds == ["read", "write"]:
         return (
             "memory is read while a copy into it is under way",
-            "copy_gmem_to_smem only starts a copy. The TMA engine carries it out beside the "
-            "kernel, and arrives at the barrier when all bytes are there.",
+            "copy_gmem_to_smem only starts a copy. The TMA engine carries it out while the kernel "
+            "goes on, and arrives at the barrier when all bytes are there.",
             "Wait on the copy's barrier, plgpu.barrier_wait, after the copy was started and before "
-            "its target is read; of several slots, on that slot's own barrier.",
+            "its target is read; with several slots, on that slot's barrier.",
         )
     if kinds == ["write", "write"] and len(accesses) == 2:
         return (
-            "two write the same elements",
+            "the same elements are written twice",
             "Blocks and warpgroups run at the same time, in any order. Here two of them write to "
-            "the same place, so what stays there is a matter of luck.",
-            "Each block, and each warpgroup of it, needs elements of its own: compute where from "
-            "lax.axis_index of the grid's axes and of the threads' axis. Of a part that two share, "
-            "each stores its own elements alone.",
+            "the same place, so the result is a matter of luck.",
+            "Each block, and each of its warpgroups, needs its own elements: compute their "
+            "position from lax.axis_index of the grid's axes and of the threads' axis. If two "
+            "share a part, each stores only its own elements.",
         )
     if sent:
         return (
             "memory is copied out while it is being written",
-            "The TMA engine reads shared memory past the threads' own view of it. What they have "
-            "stored it sees after plgpu.commit_smem(); what it reads they may write again after "
+            "The TMA engine reads shared memory directly. It sees the threads' stores after "
+            "plgpu.commit_smem(), and threads may overwrite its source after "
             "plgpu.wait_smem_to_gmem.",
             "Store, then plgpu.commit_smem(), then copy_smem_to_gmem; and before the same memory "
             "is stored to again, plgpu.wait_smem_to_gmem.",
         )
     return (
-        "one reads what another writes",
+        "the same elements are read and written",
         "Blocks and warpgroups run at the same time, in any order.",
-        "Let what is read wait for what is written: a barrier between warpgroups, "
-        "plgpu.commit_smem() before a unit reads, or another kernel between blocks.",
+        "Let the read wait for the write: a barrier between warpgroups, plgpu.commit_smem() before "
+        "a unit reads, or another kernel between blocks.",
     )
 
 
@@ -259,7 +258,7 @@ def _without_clocks(told: str) -> str:
 
 _AGAIN = re.compile(r"completed again before previous completion|no threads observed phase")
 _UNDRAINED = "operations completed before kernel finished"
-#: What the interpreter calls an allocation.
+#: The interpreter's name for an allocation.
 _KEY = re.compile(r"\b\w++\(memory_space_id=(\d)[^)]*\)")
 _OUT_OF_BOUNDS = re.compile(
     r"out.of.bounds|out of range|could not broadcast input array from shape", re.IGNORECASE
@@ -269,18 +268,18 @@ _NOTHING_READ = re.compile(r"assert \w+ is not None")
 
 
 def not_interpreted(problem: Problem) -> NotJudged | None:
-    """Where the interpreter says that it can't run such a kernel; None of all else."""
+    """The reason, if the interpreter says that it can't run such a kernel; else None."""
     if problem.kind != "NotImplementedError" and "NotImplementedError:" not in problem.message:
         return None
     said = problem.message.strip().splitlines() or [""]
     last = next((line for line in reversed(said) if line.strip()), "")
     reason = last.partition("NotImplementedError:")[2].strip() or last.strip()
     why = f"Mosaic GPU's interpreter can't run it: {reason[:120]}"
-    return NotJudged(Check.VALUES, f"{why}; a GPU would tell")
+    return NotJudged(Check.VALUES, f"{why}; a GPU would show it")
 
 
 def run_finding(problem: Problem, file: str) -> Finding:
-    """What the interpreter raised while it ran the kernel."""
+    """Explain an exception of the interpreter while it ran the kernel."""
     text = problem.message
     phrase, happens, advice = _raised_words(text, problem)
     parts = [happens]
@@ -296,11 +295,10 @@ def _raised_words(text: str, problem: Problem) -> tuple[str, str, str]:
         return (
             "a barrier completes twice without a wait",
             "A barrier completes for a second time, and nobody has waited for the first. A wait "
-            "tells one phase from the next by a single bit: the one that was missed is lost, and "
-            "a wait for it returns at the wrong time or never.",
+            "tells one phase from the next by a single bit: the missed phase is lost, and a wait "
+            "for it returns at the wrong time or never.",
             "Each copy into a slot needs a plgpu.barrier_wait on that slot's barrier before the "
-            "next copy into it is started: at most as many copies ahead as there are slots, less "
-            "the one that is in use.",
+            "next copy into it is started: at most slots - 1 copies ahead.",
         )
     if _UNDRAINED in text:
         return (
@@ -317,7 +315,7 @@ def _raised_words(text: str, problem: Problem) -> tuple[str, str, str]:
             "reads or writes out of bounds",
             "The kernel reaches beyond an array.\n" + paragraph("error", first_paragraph(error)),
             "Compare the grid, the threads and the rows of each with the sizes of the array; at an "
-            "uneven edge, take only what is there.",
+            "uneven edge, take only elements that exist.",
         )
     return (
         f"{problem.kind}: {_last(text)}",
@@ -342,9 +340,9 @@ _PROGRAM_ID = re.compile(r"^[^#]*\bprogram_id\(")
 
 
 def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
-    """Judge what the trace shows, races, what the interpreter raised, and the values.
+    """Judge the trace, races, the interpreter's exceptions, and the values.
 
-    What is told first is what the rest follows from: a wait that never ends, a race, an exception.
+    Causes come before consequences: a wait that never ends, a race, an exception.
     """
     observed = evidence.observed
     if finding := _disorder(evidence, (GpuHazard.NEVER_ARRIVES,)):
@@ -359,7 +357,7 @@ def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
     if race:
         return _beside_program_id(race, evidence.lines)
     if evidence.target.not_interpreted:
-        why = f"{evidence.target.not_interpreted}; a GPU would tell"
+        why = f"{evidence.target.not_interpreted}; a GPU would show it"
         return None if _a_gpu_tells(evidence) else NotJudged(Check.VALUES, why)
     if raised and not raised.message.rpartition("AssertionError")[2].strip(": \n"):
         refused = gpu_compiles.check_gpu_lowers(
@@ -376,20 +374,20 @@ def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
 
 
 def _beside_program_id(finding: Finding, lines: Sequence[str]) -> Finding:
-    """A finding, and what it may come from: the interpreter takes each block for the first."""
+    """Add a possible cause to a finding: the interpreter takes each block for the first."""
     asks = next((n for n, line in enumerate(lines, 1) if _PROGRAM_ID.search(line)), 0)
     if not asks:
         return finding
     also = (
-        f"Line {asks} asks for pl.program_id, which is 0 in each block here: Mosaic GPU's "
-        "interpreter tells a block where it is by lax.axis_index alone, with the name of an axis "
-        "of the grid."
+        f"Line {asks} uses pl.program_id, which is 0 in each block here: in Mosaic GPU's "
+        "interpreter, only lax.axis_index tells a block's position, with the name of an axis of "
+        "the grid."
     )
     return dataclasses.replace(finding, message=f"{finding.message}\n{paragraph('also', also)}")
 
 
 def _a_gpu_tells(evidence: GpuEvidence) -> bool:
-    """Whether the launch has been run on a GPU, of which another rung speaks: `ran`."""
+    """Whether the launch has been run on a GPU, which rung `ran` judges."""
     run = evidence.ran()
     return run is not None and not run.why_not
 

@@ -40,7 +40,7 @@ def blocks_finding(calls: Sequence[KernelCall]) -> Finding | None:
 
 
 _NO_RULE = re.compile(r"Unimplemented primitive in Pallas TPU lowering")
-#: What Mosaic says to its own developers.
+#: Text that Mosaic addresses to its developers.
 _NOISE = re.compile(
     r"Pallas encountered an internal verification error\. |Error details: |"
     r"Please file (an issue|a bug) at \S+\s*|\n? *see current operation:[\s\S]*|"
@@ -57,14 +57,14 @@ _CALLED = {
 }
 
 
-NOTHING_LOWERED = "traced for a TPU, the launch shows no kernel that could be lowered"
+NOTHING_LOWERED = "the launch, traced for a TPU, has no kernel that could be lowered"
 
 
 def check_lowers(evidence: TpuEvidence) -> Finding | NotJudged | None:
-    """Look at how far the launch came on its way to a TPU."""
+    """Check how far the launch got on its way to a TPU."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):
-        return None  # the next rung tells of it
+        return None  # the next rung reports it
     if own.problem is not None:
         if own.unsupported:
             return NotJudged(Check.LOWERS, own.problem.message)
@@ -75,7 +75,7 @@ def check_lowers(evidence: TpuEvidence) -> Finding | NotJudged | None:
 
 
 def lowering_finding(problem: Problem, file: str) -> Finding:
-    """Explain what was raised while the launch was traced and lowered for a TPU.
+    """Explain an exception while the launch was traced and lowered for a TPU.
 
     `file` is the learner's, relative to the root.
     """
@@ -94,8 +94,8 @@ def lowering_finding(problem: Problem, file: str) -> Finding:
 
 
 _BUILD = (
-    "Build it from what a TPU has: arithmetic, comparisons, jnp.where, jnp.dot, sums and maxima "
-    "along a dimension. Or do it outside the kernel."
+    "Build it from a TPU's operations: arithmetic, comparisons, jnp.where, jnp.dot, sums and "
+    "maxima along a dimension. Or do it outside the kernel."
 )
 
 
@@ -142,7 +142,7 @@ def _called(operation: Operation) -> str:
 
 
 def _shortened(problem: Problem) -> str:
-    """Mosaic's own message, without what is meant for its developers."""
+    """Mosaic's own message, without the text for its developers."""
     kind = "" if problem.kind == "NotLowered" else f"{problem.kind}: "
     text = _NOISE.sub("", kind + problem.message).strip()
     first = (text.splitlines() or [""])[0].strip()
@@ -156,7 +156,7 @@ def _shortened(problem: Problem) -> str:
 class Workaround:
     """For the named operations (for any, where none is named) when Mosaic's text matches `text`.
 
-    `why` is what the TPU can't do, `remedy` the usual workaround, with lines of code indented.
+    `why` names the TPU's limit, `remedy` the usual workaround, with lines of code indented.
     """
 
     operations: tuple[str, ...]
@@ -169,11 +169,11 @@ LAUNCHES: tuple[Workaround, ...] = (
     Workaround(
         (),
         "cannot be automatically partitioned",
-        "XLA divides among chips what it has made itself. What a kernel does it doesn't know, so "
-        "it can't tell which part of which array each chip needs.",
-        "Say it: jax.shard_map(function, mesh=mesh, in_specs=…, out_specs=…, check_vma=False) "
-        "around the launch. The function then runs on each chip, with its part of each array. The "
-        "mesh's axes have to be in it all: leave axis_names out.",
+        "XLA divides only its own operations among chips. It doesn't know how a kernel uses its "
+        "arrays, so it can't tell which part of which array each chip needs.",
+        "Put jax.shard_map(function, mesh=mesh, in_specs=…, out_specs=…, check_vma=False) around "
+        "the launch. The function then runs on each chip, with its part of each array. It has to "
+        "use all axes of the mesh: leave axis_names out.",
     ),
     Workaround(
         (),
@@ -184,7 +184,7 @@ LAUNCHES: tuple[Workaround, ...] = (
     Workaround(
         (),
         "complex|VectorElementTypeInterface",
-        "Registers hold real numbers of up to 32 bits; there are no complex ones.",
+        "Registers hold real numbers of up to 32 bits, not complex ones.",
         "Keep real and imaginary parts in two arrays.",
     ),
     Workaround(
@@ -202,8 +202,8 @@ LAUNCHES: tuple[Workaround, ...] = (
     Workaround(
         (),
         "must be Elements",
-        "Along all its dimensions a block is placed by counting blocks, or along all by counting "
-        "elements.",
+        "A block is placed by counting blocks along all its dimensions, or by counting elements "
+        "along all of them.",
         "Make every dimension a pl.Element, (pl.Element(8), pl.Element(256)), and let the index "
         "map return elements.",
     ),
@@ -291,9 +291,9 @@ MEMORY: tuple[Workaround, ...] = (
     Workaround(
         ("pure_callback", "io_callback"),
         "",
-        "A kernel runs on the TPU's own core: there is no Python there, and nothing that the host "
-        "computes can come back before the kernel has ended. The interpreters run on the host, "
-        "which is why they accept it.",
+        "A kernel runs on the TPU's own core, without Python, and no result of the host can come "
+        "back before the kernel has ended. The interpreters run on the host, which is why they "
+        "accept it.",
         "Compute with jax.numpy inside the kernel, or before or after the pallas_call. To look at "
         "a value:\n"
         '    pl.debug_print("{}", x)',
@@ -369,8 +369,8 @@ _ACROSS = (
 )
 _OUTSIDE = "Do it outside the kernel, and pass the result in as another input."
 
-#: Functions without an instruction, and what they can be written as: without differences of nearly
-#: equal numbers, as exp(x) - 1 is of a small x. Only erfc's has one, for a large x.
+#: Functions without an instruction, and formulas for them. They avoid differences of nearly equal
+#: numbers, such as exp(x) - 1 for a small x. Only erfc's has one, for a large x.
 FORMULAS = {
     "erfc": "1 - lax.erf(x)",
     "expm1": "jnp.where(jnp.abs(x) < 0.5, 2 / (1 / jnp.tanh(x / 2) - 1), jnp.exp(x) - 1)",
@@ -433,8 +433,7 @@ VALUES: tuple[Workaround, ...] = (
     Workaround(
         ("sort", "top_k"),
         "",
-        "There is no instruction that sorts: elements would have to move to lanes that depend on "
-        "their values.",
+        "No instruction sorts: elements would have to move to lanes that depend on their values.",
         "Sort outside the kernel. For the few largest, take the largest, mask it, repeat:\n"
         "    best = jnp.max(x, axis=1, keepdims=True)\n"
         "    x = jnp.where(x == best, -jnp.inf, x)",
@@ -532,7 +531,7 @@ VALUES: tuple[Workaround, ...] = (
         ("reduce_window_max", "reduce_window_min", "reduce_window_sum"),
         "",
         "Mosaic reduces whole dimensions, not sliding windows.",
-        "Give the windows a dimension of their own and reduce that:\n"
+        "Give the windows their own dimension and reduce that:\n"
         "    jnp.max(x.reshape(n // 2, 2, x.shape[1]), axis=1)",
     ),
     Workaround(
@@ -545,7 +544,7 @@ VALUES: tuple[Workaround, ...] = (
         ("slice",),
         "strides",
         "An instruction works on a whole register: none takes every second lane or sublane.",
-        "For rows, give the stride a dimension of its own:\n"
+        "For rows, give the stride its own dimension:\n"
         "    x.reshape(n // 2, 2, x.shape[1])[:, 0]\n"
         "For columns, multiply by a matrix of zeros and ones that selects them.",
     ),
@@ -599,7 +598,7 @@ WORKAROUNDS = (*VALUES, *MEMORY, *LAUNCHES)
 
 
 def workaround_for(problem: Problem) -> Workaround | None:
-    """What is known about a refusal, if anything is."""
+    """The known workaround for a refusal, if any."""
     name = problem.operation.name if problem.operation else ""
     if formula := FORMULAS.get(name):
         return _formula(name, formula)
@@ -617,8 +616,9 @@ def _formula(name: str, formula: str) -> Workaround:
     remedy = f"Write it with functions that Mosaic has:\n    {formula}"
     if name == "erfc":
         remedy += (
-            "\nThe difference loses digits from x = 1 on, and all at 4: what needs the tail "
-            "is computed outside the kernel."
+            "\n"
+            "The difference loses digits from x = 1 on, and all at 4: if you need the tail, "
+            "compute it outside the kernel."
         )
         remedy += "\nFor an exact GELU:\n    x / 2 * (1 + lax.erf(x / jnp.sqrt(2.0)))"
     return Workaround((name,), "", why, remedy)

@@ -13,7 +13,7 @@ from pallascope.model import QUANTITIES, Accident, MeasuredProgram, Trial, Trial
 from pallascope.tools.arrays import in_float64
 from pallascope.tools.text import format_bytes
 
-#: Two numbers are taken for the same, where a wrong one is recognised.
+#: Numbers this close count as the same when a wrong one is recognised.
 SAME = 0.02
 _BYTES, _FLOPS, _BEST, _SPEEDUP = range(len(QUANTITIES))
 
@@ -100,21 +100,21 @@ def _in_words(given: float, column: int) -> str:
 
 
 def _usual(program: MeasuredProgram, column: int) -> Iterator[tuple[float, str]]:
-    """Numbers that are given in place of the right one, and what they are."""
+    """Common wrong numbers, and their meaning."""
     moving, computing = program.bytes / program.bandwidth, program.flops / program.peak
     match column:
         case 0:
-            yield program.read, "what is read, without the write of the result."
-            yield program.written, "what is written, without the reads."
+            yield program.read, "the bytes that are read, without the write of the result."
+            yield program.written, "the bytes that are written, without the reads."
             yield program.elements, "the number of elements, not of bytes."
             yield 8 * program.bytes, "the number of bits."
         case 1:
             yield program.flops / 2, "half of it: a multiply-add counts as two operations."
         case 2:
             other = program.flops / program.other_peak
-            yield 1e6 * other, "what the operations take at the peak of another dtype."
-            yield 1e6 * computing, "what the operations take, and moving the bytes takes longer."
-            yield 1e6 * moving, "what moving the bytes takes, and the operations take longer."
+            yield 1e6 * other, "the time of the operations at the peak of another dtype."
+            yield 1e6 * computing, "the time of the operations, but moving the bytes takes longer."
+            yield 1e6 * moving, "the time to move the bytes, but the operations take longer."
             yield (
                 1e6 * (moving + computing),
                 ("the sum of both times: at best, computing and moving bytes go on at once."),
@@ -123,7 +123,7 @@ def _usual(program: MeasuredProgram, column: int) -> Iterator[tuple[float, str]]
             yield program.best, "in seconds."
         case _:
             yield 1 / program.speedup, "upside down: above 1 means that a kernel may be faster."
-            yield 1.0, "what it would be if XLA moved no more than a kernel has to."
+            yield 1.0, "the value if XLA moved no more than a kernel has to."
             if program.baseline:
                 yield (
                     program.baseline.bytes / program.bytes,
@@ -142,7 +142,7 @@ _ADVICE = {
 }
 
 
-#: What sandbox.oracle.LaunchFailed is called as a Problem.
+#: The kind of a Problem made from sandbox.oracle.LaunchFailed.
 LAUNCH_FAILED = "LaunchFailed"
 
 
@@ -168,11 +168,11 @@ def _refused(trial: Trial, file: str) -> Finding:
     )
     if kind == LAUNCH_FAILED:
         phrase, what = "the launch raises", "The launch raises, for a right kernel."
-        remedy = "Call it with no other shapes and block sizes than its docstring admits."
+        remedy = "Call it only with shapes and block sizes that its docstring admits."
     elif kind != AssertionError.__name__:
         phrase = f"{kind} with a right kernel"
-        what = "The test raises something else than an AssertionError, for a right kernel."
-        remedy = "What the launch returns is an array, as from any other function."
+        what = "The test raises something other than an AssertionError, for a right kernel."
+        remedy = "The launch returns an array, like any other function."
     parts = [what, paragraph("error", first_paragraph(trial.error))]
     if trial.line:
         parts.append(paragraph("line", f"{file}:{trial.line}"))
@@ -183,8 +183,8 @@ def _never_called() -> Finding:
     return Finding(
         Check.PLANTED,
         "never calls the launch",
-        "The test has ended without a call of the launch that it is given.\n"
-        + paragraph("try", "Call launch(…) like the function that stands in the file."),
+        "The test has ended without calling the launch that it is given.\n"
+        + paragraph("try", "Call launch(…) like the function in the file."),
     )
 
 
@@ -199,8 +199,7 @@ def _survived(survivors: list[Trial], trials: tuple[Trial, ...]) -> Finding:
         paragraph("note", f"It has called the launch {often}, and found nothing."),
         paragraph(
             "try",
-            "For which sizes and inputs would that kernel return something else than it should, "
-            "and by how much?",
+            "For which sizes and inputs would that kernel return a wrong result, and by how much?",
         ),
     ]
     phrase = f"passes for a kernel that {survivors[0].kernel}"

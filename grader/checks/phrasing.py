@@ -50,7 +50,7 @@ def paragraph(label: str, text: str) -> str:
 
 
 def _wrapped(line: str, indent: str) -> list[str]:
-    """textwrap.wrap, which takes the square of the time for a word that fills many lines."""
+    """textwrap.wrap in pieces: its time is quadratic for a word that fills many lines."""
     found: list[str] = []
     while line:
         end = len(line) if len(line) <= PIECE else line.rfind(" ", 1, PIECE) + 1 or PIECE
@@ -77,5 +77,5 @@ def multiple(ratio: float) -> str:
 
 
 def allowed(ratio: float, slack: float) -> str:
-    """A ratio to par beside what the slack, a fraction, allows."""
+    """A ratio to par, and the ratio that the slack, a fraction, allows."""
     return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"

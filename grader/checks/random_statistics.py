@@ -35,20 +35,20 @@ from grader.exercise.key_reader import MAX_CASES
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import in_float64
 
-#: How many sessions there are to one in which a right kernel of a kata is refused, at least.
+#: In at most one of this many sessions, a right kernel of a kata is refused.
 SESSIONS = 10**6
-#: What is asked of each random result of a case: share, odds, repetition, another seed.
+#: The questions about each random result of a case: share, odds, repetition, another seed.
 QUESTIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorBudget:
-    """What one question about one of so many random results of a case may cost."""
+    """The chance of a false alarm that one question about one random result of a case may take."""
 
     results: int
 
     def deviation(self, variance: float, largest: float, comparisons: int) -> float:
-        """How far from 0 a sum may lie that is one of so many compared for one question."""
+        """How far from 0 a sum may lie, if one question compares that many sums."""
         chance = 1 / (SESSIONS * MAX_CASES * QUESTIONS * self.results * comparisons)
         return deviation(variance, largest, chance)
 
@@ -62,7 +62,7 @@ def deviation(variance: float, largest: float, chance: float) -> float:
 
 @dataclass(frozen=True)
 class RandomResult:
-    """One result beside its outcomes, all of the result's shape.
+    """One result and its outcomes, all of the result's shape.
 
     Each outcome may be off by `allowed`, elementwise.
     """
@@ -76,9 +76,9 @@ class RandomResult:
 
     @classmethod
     def of(cls, name: str, actual: Array, outcomes: Outcomes, roundings: int) -> RandomResult:
-        """A result, which may have been rounded to its dtype so often since it was drawn.
+        """A result, which may have been rounded to its dtype `roundings` times since it was drawn.
 
-        And what led to that may be a few roundings of float32 off; without any, all is exact.
+        Its outcomes may be a few roundings of float32 off; without any, all is exact.
         """
         low, high, chance = map(in_float64, (outcomes.low, outcomes.high, outcomes.chance))
         unit = roundings * ROUNDOFF.get(actual.dtype, 0.0)
@@ -96,18 +96,18 @@ class RandomResult:
 
     @functools.cached_property
     def neither(self) -> Mask:
-        """Which elements are nothing that could have been drawn."""
+        """The elements that equal neither outcome."""
         return ~(self.is_low | self.is_high)
 
     @functools.cached_property
     def open(self) -> Mask:
-        """Which elements tell how they were drawn: by the outcomes alone, whatever was drawn."""
+        """The elements that tell how they were drawn, because their outcomes differ."""
         apart = np.abs(self.high - self.low) > self.allowed[0] + self.allowed[1]
         return apart & (self.chance > 0) & (self.chance < 1)
 
     @functools.cached_property
     def excess(self) -> Floats:
-        """1 or 0, as an element is high or not, less its chance; 0 where it doesn't tell."""
+        """1 or 0, as an element is high or not, minus its chance; 0 where it isn't `open`."""
         return np.where(self.open, self.is_high - self.chance, 0.0)
 
     @functools.cached_property
@@ -131,8 +131,8 @@ BANDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Elements whose chance of being high lies from `first` to `last`: how many there are, which
-    part of them is high, which part should be, and how far chance explains a difference."""
+    """Elements whose chance of being high lies from `first` to `last`: their number, the part that
+    is high, the part that should be, and the largest difference that chance explains."""
 
     first: float
     last: float
@@ -152,7 +152,7 @@ def off_by_chance(throws: RandomResult, budget: ErrorBudget) -> Band:
 
 
 def bands(throws: RandomResult, budget: ErrorBudget) -> tuple[Band, ...]:
-    """The elements by their chance, in bands of equal width; those that hold none are left out."""
+    """The elements by their chance, in bands of equal width; empty ones are left out."""
     edges = np.linspace(0, 1, BANDS + 1)
     found = []
     for first, last in itertools.pairwise(edges):
@@ -181,7 +181,7 @@ def _band(
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The bits of some elements are those of others, so many rows and columns further.
+    """Some elements repeat the bits of others, `rows` and `columns` further on.
 
     `agree` is the part of those pairs of elements that came out alike, `expected` the part that
     would by chance; `all_alike` if every element that can be compared did.
@@ -198,8 +198,8 @@ def repeated_within(
 ) -> Again | None:
     """The distance at which a result repeats itself most; None where it doesn't.
 
-    Of one with the wrong share of high elements, all pairs are alike more often than they should
-    be. `centred` takes that share as given.
+    If the share of high elements is wrong, all pairs are alike more often than they should be.
+    `centred` takes that share as given.
     """
     excess, variance = _flat(throws.excess), _flat(throws.variance)
     if centred and throws.open.any():
@@ -246,7 +246,7 @@ def _found(one: RandomResult, other: RandomResult, sums: Floats, bound: float) -
 
 
 def _agreement(one: RandomResult, other: RandomResult, rows: int, columns: int) -> Again:
-    """How often elements of `one` are like those of `other`, so many rows and columns further."""
+    """How often elements of `one` are like those of `other`, that many rows and columns further."""
     here = _overlap(-rows), _overlap(-columns)
     there = _overlap(rows), _overlap(columns)
     both = _flat(one.open)[here] & _flat(other.open)[there]

@@ -41,7 +41,7 @@ from pallascope.model import (
     Role,
 )
 
-#: Elements that are all off by one factor lie so near to it.
+#: Elements that are all off by one factor are this close to it.
 NEAR = 2.0**-6
 
 
@@ -50,21 +50,21 @@ _LIKE_WITH_LIKE = (
     "pltpu.bitcast makes uint32 of them, 0 to 2**32 - 1, all equally likely."
 )
 _FAIR = (
-    "What decides has to be any number as likely as any other: as many random bits as are at "
-    "stake, no more and no fewer, and none of them a sign."
+    "The number that decides must take all values equally often: use as many random bits as the "
+    "decision needs, no more and no fewer, and none of them a sign."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What an element is called in its two outcomes, and the blocks of the kernels' outputs."""
+    """The names of an element's two outcomes, and the blocks of the kernels' outputs."""
 
     names: tuple[str, str]
     blocks: tuple[tuple[int | None, ...], ...] = ()
 
 
 def neither(throws: RandomResult, words: Words) -> Finding:
-    """Of elements that nothing could have been drawn as."""
+    """For elements that equal neither of their outcomes."""
     low, high = words.names
     wrong = int(throws.neither.sum())
     part = f"{wrong:,} of {throws.actual.size:,} elements"
@@ -72,29 +72,29 @@ def neither(throws: RandomResult, words: Words) -> Finding:
     at = _worst(throws)
     where = listed(at) if len(at) == 1 else f"({', '.join(map(str, at))})"
     worst = (
-        f"element {where}: got {number(throws.actual[at])}; {low} it is "
+        f"element {where}: got {number(throws.actual[at])}; {low} it would be "
         f"{number(throws.low[at])}, {high} {number(throws.high[at])}"
     )
     if np.isnan(throws.actual).any():
-        why = "Some are NaN: nothing has written them, or they came of something unwritten."
+        why = "Some are NaN: nothing has written them, or they were computed from unwritten memory."
     else:
         why = _factor(throws, words)
     return _finding(headline, f"{headline}.", worst=worst, why=why)
 
 
 def share_message(throws: RandomResult, all_of_it: Band, words: Words) -> Finding:
-    """Of too many elements, or too few, that are high."""
+    """For too many elements, or too few, that are high."""
     low, _ = words.names
     found, wanted = 1 - all_of_it.found, 1 - all_of_it.wanted
     headline = f"{throws.name}: {found:.1%} of the elements are {low}, instead of {wanted:.1%}"
     why = (
         f"Of {all_of_it.elements:,} elements, chance explains {wanted:.1%} ± "
-        f"{all_of_it.explained:.1%}: it goes beyond that in less than one of {SESSIONS:,} sessions."
+        f"{all_of_it.explained:.1%}: it exceeds that in less than one of {SESSIONS:,} sessions."
     )
     if found in (0, 1):
         why = f"All elements are alike, so nothing is left to chance. {why}"
     elif abs(found + wanted - 1) <= all_of_it.explained:
-        why = f"It is the other way round: these are as many as should not be {low}. {why}"
+        why = f"It is the other way round: this is the share that should not be {low}. {why}"
     return _finding(
         headline,
         f"{headline}.",
@@ -104,9 +104,9 @@ def share_message(throws: RandomResult, all_of_it: Band, words: Words) -> Findin
 
 
 def odds(throws: RandomResult, by_chance: Sequence[Band], words: Words) -> Finding:
-    """Of elements whose own chance doesn't decide."""
+    """For elements whose own chance doesn't decide."""
     _, high = words.names
-    headline = f"{throws.name}: the odds are not those of each element"
+    headline = f"{throws.name}: the odds don't follow each element's chance"
     rows = [f"    should be {high}   are"]
     rows += [
         f"    {band.wanted:>{10 + len(high)}.1%}  {band.found:>6.1%}{'  #' if band.wrong else ''}"
@@ -116,19 +116,19 @@ def odds(throws: RandomResult, by_chance: Sequence[Band], words: Words) -> Findi
     wanted = np.array([band.wanted for band in by_chance])
     why = ""
     if np.abs(found - np.round(wanted)).max() < 0.05:
-        why = "The likelier outcome always comes about: nothing is left to chance."
+        why = "The likelier outcome always occurs: nothing is left to chance."
     elif np.ptp(found) < 0.05 < np.ptp(wanted):
-        why = "All elements have the same odds, whatever their own are."
+        why = "All elements have the same odds, whatever theirs should be."
     elif np.abs(found + wanted - 1).max() < 0.05:
         why = "The odds are the wrong way round."
     return _finding(headline, f"{headline}.", odds="\n".join(rows), why=why)
 
 
 def repetition(throws: RandomResult, again: Again, words: Words) -> Finding:
-    """Of bits that are used twice in one result."""
+    """For bits that are used twice in one result."""
     further = _further(again)
     headline = f"{throws.name}: the same bits again, {further}"
-    remedy = "Each element needs bits of its own, drawn in the shape of the block."
+    remedy = "Each element needs its own bits, drawn in the shape of the block."
     if block := _of_blocks(again, words):
         remedy = (
             f"That is {block}. Steps that seed alike draw alike: let each block's seed depend on "
@@ -140,47 +140,48 @@ def repetition(throws: RandomResult, again: Again, words: Words) -> Finding:
 def other_bits(
     first: RandomResult, other: RandomResult, part: float, shifted: Again | None, words: Words
 ) -> Finding:
-    """Of two results that should be drawn by the same bits."""
+    """For two results that should be drawn with the same bits."""
     low, high = words.names
-    headline = f"{other.name} is drawn by other bits than {first.name}"
+    headline = f"{other.name} is drawn with other bits than {first.name}"
     what = f"{headline}: {part:.1%} of the elements are {low} in one and {high} in the other."
-    why = "Bits follow from the seed, from how often was drawn since, and from the shape."
+    why = "Bits depend on the seed, the number of draws since then, and the shape."
     if shifted and (shifted.rows or shifted.columns):
         why = f"The bits of {first.name} are found in {other.name}, {_further(shifted)}."
     elif shifted:
         why += (
-            f" Some elements do agree: {shifted.agree:.1%}, and by chance {shifted.expected:.1%}."
+            f" Some elements do agree: {shifted.agree:.1%}; by chance it would be "
+            f"{shifted.expected:.1%}."
         )
     return _finding(
         headline,
         what,
         why=why,
-        remedy="Draw again what was drawn: the same seed for the same block, in the same shape, "
-        "with as many draws before.",
+        remedy="Repeat the same draw: the same seed for the same block, in the same shape, with as "
+        "many draws before.",
     )
 
 
 def by_order(
     names: Sequence[str], one: Mapping[int, RandomResult], other: Mapping[int, RandomResult]
 ) -> Finding:
-    """Of results that are others when the steps are taken in another order, on one core."""
+    """For results that differ if the steps run in another order, on one core."""
     differ = [n for n in one if (one[n].is_high != other[n].is_high).any()]
     which = listed(names[n] for n in differ or range(len(names)))
-    headline = "what is drawn depends on the order of the grid's steps"
+    headline = "the draws depend on the order of the grid's steps"
     return _finding(
         headline,
-        f"With its steps in another order, or on one core instead of two, the launch draws "
-        f"something else in {which}.",
-        why="A generator that goes on from step to step draws what the steps before have left. "
-        "Cores share the steps, and each has a generator of its own.",
-        remedy="Seed in every step, by what does not depend on the order: the seed and the "
+        "With its steps in another order, or on one core instead of two, the launch draws other "
+        f"values in {which}.",
+        why="A generator that goes on from step to step depends on the draws of the steps before. "
+        "Cores share the steps, and each has its own generator.",
+        remedy="Seed in every step, with numbers that do not depend on the order: the seed and the "
         "block's place.",
         phrase=headline,
     )
 
 
 def same_for_seeds(throws: RandomResult, again: Again, changed: str, words: Words) -> Finding:
-    """Of a launch that draws alike for two seeds."""
+    """For a launch that draws alike for two seeds."""
     if not again.rows and not again.columns:
         headline = f"{throws.name}: another seed changes too little"
         if again.agree == 1:
@@ -196,17 +197,17 @@ def same_for_seeds(throws: RandomResult, again: Again, changed: str, words: Word
     return _finding(
         headline,
         f"{headline}: with {changed}.",
-        why=f"{_alike(again)} Training counts its seeds up from step to step: nearly all "
-        "bits would come again, only elsewhere.",
-        remedy="Do not add up the seed and the block's number: the sum of one pair is the sum of "
-        "many. Give prng_seed both, as two words, or fold the number into a key.",
+        why=f"{_alike(again)} Training counts its seeds up from step to step: nearly all bits "
+        "would be repeated, only elsewhere.",
+        remedy="Do not add the seed and the block's number: many pairs have the same sum. Give "
+        "prng_seed both, as two words, or fold the number into a key.",
     )
 
 
 def _alike(again: Again) -> str:
     return (
         f"{again.agree:.1%} of the elements are drawn like those at that distance; by chance it "
-        f"is {again.expected:.1%}."
+        f"would be {again.expected:.1%}."
     )
 
 
@@ -219,7 +220,7 @@ def _further(again: Again) -> str:
 
 
 def _of_blocks(again: Again, words: Words) -> str:
-    """What a distance is in blocks of one of the kernels' outputs; "" if not a whole number."""
+    """A distance in blocks of one of the kernels' outputs; "" if not a whole number."""
     for block in words.blocks:
         sizes = [size or 1 for size in block]
         rows, columns = ([1, *sizes])[-2:]
@@ -240,7 +241,7 @@ def _worst(throws: RandomResult) -> tuple[int, ...]:
 
 
 def _factor(throws: RandomResult, words: Words) -> str:
-    """How far off those elements are: by one factor from being high, or by so many steps."""
+    """How far off those elements are: by one factor from being high, or by a number of steps."""
     if not (throws.allowed[0].any() or throws.allowed[1].any()):
         return _steps(throws, words)
     wrong = throws.neither & (throws.high != 0)
@@ -251,13 +252,13 @@ def _factor(throws: RandomResult, words: Words) -> str:
     alike = np.abs(ratios - middle) <= NEAR * abs(middle)
     if np.abs(ratios - 1).max() <= NEAR:
         return (
-            f"They are at most {np.abs(ratios - 1).max():.2%} off from what they are "
+            f"They are at most {np.abs(ratios - 1).max():.2%} off from their values if "
             f"{words.names[1]}, but that is more than rounding explains: compute in float32, and "
             "round once, at the end."
         )
     if alike.mean() < 0.9:
         return ""
-    return f"They are {number(round(middle, 3))} times what they are {words.names[1]}."
+    return f"They are {number(round(middle, 3))} times their values if {words.names[1]}."
 
 
 def _steps(throws: RandomResult, words: Words) -> str:
@@ -271,8 +272,8 @@ def _steps(throws: RandomResult, words: Words) -> str:
     beyond &= np.sign(actual - low) != np.sign(high - low)
     if beyond.all():
         return (
-            f"All of them lie beyond what they are {words.names[0]}, away from what they are "
-            f"{words.names[1]}, as if what was added were negative: pltpu.prng_random_bits returns "
+            f"All of them lie beyond their values if {words.names[0]}, away from those if "
+            f"{words.names[1]}, as if the added bits were negative: pltpu.prng_random_bits returns "
             "int32, half of which are negative, and >> copies the sign. pltpu.bitcast makes uint32 "
             "of them."
         )
@@ -292,7 +293,7 @@ def _finding(headline: str, what: str, phrase: str = "", remedy: str = "", **par
 
 
 def check(evidence: TpuEvidence) -> Finding | None:
-    """Judge one run, then what other runs of the same launch have in common with it."""
+    """Judge one run, then compare it with other runs of the same launch."""
     assert evidence.key.random
     judging = _Judging(evidence, evidence.key.random)
     finding = next(judging.of_one_run(), None) or next(judging.of_others(), None)
@@ -301,7 +302,7 @@ def check(evidence: TpuEvidence) -> Finding | None:
 
 @dataclasses.dataclass(frozen=True)
 class _Judging:
-    """What is said of one attempt, a question at a time."""
+    """The findings about one attempt, a question at a time."""
 
     evidence: TpuEvidence
     random: Randomness
@@ -322,7 +323,7 @@ class _Judging:
         return Words(self.random.names, tuple(output.block for output in outputs))
 
     def of_one_run(self) -> Iterator[Finding]:
-        """Is each element one of its outcomes, as often as it should be, by bits of its own?"""
+        """Is each element one of its outcomes, as often as it should be, with its own bits?"""
         for throws in self.thrown.values():
             if throws.neither.any():
                 yield neither(throws, self.words)
@@ -348,7 +349,8 @@ class _Judging:
             yield other_bits(first, other, part, shifted, self.words)
 
     def of_others(self) -> Iterator[Finding]:
-        """Does neither the order of the steps decide, nor how many cores there are; the seed?"""
+        """Are the draws independent of the order of the steps and of the cores, but not of the
+        seed?"""
         repeats = self.evidence.repeats()
         for run in (repeats.again, repeats.other_seed):
             if broken := self._broken(run):

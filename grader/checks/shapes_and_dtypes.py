@@ -9,7 +9,7 @@ from pallascope.model import ArrayType
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Compare the traced results with the spec's, and look at what jaxtyping says of the launch."""
+    """Compare the traced results with the spec's, and report jaxtyping's complaints."""
     observed, reference = evidence.observed, evidence.reference
     if observed.trace is not None:
         results = observed.trace.results
@@ -28,7 +28,7 @@ def check(evidence: Evidence) -> Finding | None:
     if observed.broken_annotation:
         return _finding(
             "breaks its annotation",
-            "jaxtyping and beartype reject what the launch function takes or returns:\n"
+            "jaxtyping and beartype reject an argument or result of the launch function:\n"
             + "\n".join(f"  {line}" for line in observed.broken_annotation.splitlines()[:12]),
             evidence,
         )
@@ -46,7 +46,7 @@ def _types(results: tuple[ArrayType, ...]) -> str:
 
 
 def _of_parts(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What to try where the parts of a result, one on each device, are put together wrongly."""
+    """Advice if the parts of a result, one on each device, are put together wrongly."""
     if len(got) != len(wanted):
         return ""
     for dimension, (size, right) in enumerate(zip(got, wanted, strict=True)):
@@ -58,9 +58,9 @@ def _of_parts(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
             )
         if size > right and size % right == 0:
             return (
-                f"{here}. Where out_specs names an axis of the mesh, what the devices along it "
-                "return is put side by side. If each has all of the dimension, in_specs doesn't "
-                "cut it along that axis: let both name it, or neither."
+                f"{here}. If out_specs names an axis of the mesh, the results of the devices along "
+                "it are put side by side. If each has all of the dimension, in_specs doesn't cut "
+                "it along that axis: let both name it, or neither."
             )
     return ""
 
@@ -79,6 +79,6 @@ def _finding(phrase: str, difference: str, evidence: Evidence, advice: str = "")
             advice = "Is the word return missing in front of the result?"
         parts.append(paragraph("try", advice))
     elif evidence.key.kernel:
-        advice = advice or "Look at out_shape in the pallas_call: it decides what comes back."
+        advice = advice or "Look at out_shape in the pallas_call: it decides shape and dtype."
         parts.append(paragraph("try", advice))
     return Finding(Check.CONTRACT, phrase, "\n".join(parts))

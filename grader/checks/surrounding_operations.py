@@ -1,20 +1,20 @@
 """How much may be done around a kernel: by cost, dtype and name.
 
-What XLA turns into a bitcast costs nothing and isn't seen here. Of the rest, a key allows some by
-name, or
+Operations that XLA turns into a bitcast cost nothing and don't appear here. Of the rest, a key
+allows some by name, or
 
-- "tables": all that computes with integers and booleans alone, if its cost is that of its arrays:
-  what says where a kernel works;
-- "cheap": the same of any dtype. Matrix products cost what they multiply.
+- "tables": computations on integers and booleans alone, if their cost is that of their arrays:
+  tables that say where a kernel works;
+- "cheap": the same for any dtype. The cost of a matrix product is its number of multiplications.
 
-`sum(x / (1 / w))` is a whole matrix product, made of what routing metadata needs too. So
+`sum(x / (1 / w))` is a whole matrix product, made of operations that routing metadata needs too. So
 
 - operations that compute (all but LAYOUT) are for integers and booleans, unless the key says
   `outside_floats = true`;
 - nothing may handle more than LARGEST times as many elements as the largest input or result of the
   case has: a product has to go through an array of all its terms, or
-- through very many smaller ones: all that is computed or moved, together, is at most TOTAL times as
-  much, the scalars counted as one element each, and what is in a loop as often as it runs.
+- through very many smaller ones: all operations together may compute or move at most TOTAL times as
+  many, a scalar counted as one element, and a loop's operations once for each iteration.
 
 The bounds come from the case alone, so no key has to give numbers. All solutions stay below 0.4 and
 2; a product of two matrices takes twice the smallest of its dimensions, 128 or more.
@@ -35,18 +35,18 @@ from pallascope.model import ArrayType, Operation, Reference
 LARGEST = 4
 TOTAL = 32
 
-IN_THE_KERNEL = "Move the computation into the kernel's body, and return what the kernel returns."
+IN_THE_KERNEL = "Move the computation into the kernel's body, and return the kernel's result."
 
 _BETWEEN_CHIPS = (
-    "Nothing has to be sent around this kernel: let in_specs give each chip what it works on, or "
-    "let the kernel itself copy from chip to chip, where that is the exercise."
+    "Nothing has to be sent around this kernel: let in_specs give each chip its part, or let the "
+    "kernel itself copy from chip to chip, if that is the exercise."
 )
 #: What to do instead of moving an array around a kernel; the first of these operations counts.
 _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("scan", "while"),
         "Let the grid be the loop. A loop around a kernel launches it once for each turn, and each "
-        "launch fetches its blocks again. An axis of the grid does without: jax.vmap adds one to a "
+        "launch fetches its blocks again. An axis of the grid avoids that: jax.vmap adds one to a "
         "pallas_call, or the index maps do.",
     ),
     (
@@ -57,7 +57,7 @@ _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("transpose", "rev"),
         "Don't turn the array around the kernel: let the index map exchange block numbers, and the "
-        "kernel's body turn the block that it has.",
+        "kernel's body turn its block.",
     ),
     (
         ("broadcast_in_dim", "concatenate", "tile", "pad"),
@@ -76,9 +76,9 @@ _INSTEAD: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 
 SHARD_MAP = "shard_map"
-#: What says how arrays lie on devices, where a launch is for several: it moves nothing by itself.
+#: Operations that say how arrays lie on several devices: they move nothing by themselves.
 SHARDING = (SHARD_MAP, "axis_index", "pvary", "pcast", "sharding_constraint")
-#: Operations of devices with each other, by what jax.lax calls them; and other names in a trace.
+#: Operations between devices, by their names in jax.lax; and other names in a trace.
 COLLECTIVES = (
     *("psum", "pmax", "pmin", "ppermute", "pbroadcast", "all_gather", "all_to_all"),
     *("psum_scatter", "ragged_all_to_all"),
@@ -114,8 +114,7 @@ _LINEAR = (
 
 @dataclass(frozen=True, slots=True)
 class TooMuch:
-    """What is done outside of the kernel and may not be: in short, in full, on which line, and what
-    to do instead."""
+    """Work outside the kernel that isn't allowed: in short, in full, its line, and a remedy."""
 
     phrase: str
     reason: str
@@ -137,9 +136,9 @@ _WITHOUT = (
 def too_much(
     operations: Sequence[Operation], allowed: Sequence[str], floats: bool, reference: Reference
 ) -> TooMuch | None:
-    """What of the operations around a kernel is not allowed, if anything is.
+    """The operations around a kernel that are not allowed, if any.
 
-    Where `allowed` names shard_map, what belongs to it is no work.
+    If `allowed` names shard_map, operations that belong to it don't count.
     """
     if SHARD_MAP in allowed:
         operations = [_as_called(o) for o in operations if o.name not in SHARDING]
@@ -165,7 +164,7 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
     if CHEAP in allowed:
         return TooMuch(
             phrase,
-            f"It can't be told what this costs outside of a kernel: {names}. {_RULE}",
+            f"The cost of this outside of a kernel is not known: {names}. {_RULE}",
             extra[0].line,
             _WITHOUT,
         )
@@ -183,15 +182,15 @@ def _by_name(operations: Iterable[Operation], allowed: Sequence[str]) -> TooMuch
     return TooMuch(
         phrase,
         f"Some of the work is done outside the kernel: {names}. {costs}\n"
-        f"Allowed around this kernel: {listed(allowed, 12) or 'what moves nothing'}.",
+        f"Allowed around this kernel: {listed(allowed, 12) or 'operations that move nothing'}.",
         extra[0].line,
         _instead(extra),
     )
 
 
 def _instead(extra: Sequence[Operation]) -> str:
-    """What to do in place of these operations: of all that is computed with numbers, the same in
-    the kernel's body; of what only moves an array, what an index map does."""
+    """A remedy for these operations: for computations, the kernel's body; for those that only move
+    an array, an index map."""
     names = {operation.name for operation in extra}
     if names & {*COLLECTIVES}:
         return _BETWEEN_CHIPS
@@ -209,7 +208,7 @@ def _allowed(operation: Operation, allowed: Sequence[str]) -> bool:
 
 
 def _by_dtype(operations: Iterable[Operation]) -> TooMuch | None:
-    """What computes with floating numbers, where only tables of integers are to be made."""
+    """Computations on floating-point numbers, if only tables of integers are allowed."""
     extra = [o for o in operations if o.name not in (*LAYOUT, *COLLECTIVES) and not _exact(o)]
     if not extra:
         return None

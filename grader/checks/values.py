@@ -52,7 +52,7 @@ from pallascope.model import (
 )
 from pallascope.tools.arrays import in_float64
 
-#: A mistake's result is at least so many times nearer to the learner's than the right one is.
+#: A mistake's result is at least this many times nearer to the learner's than the right one is.
 NEARER = 8
 
 
@@ -103,12 +103,12 @@ def _largest(values: Floats) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-MOST_SAID = 200  # characters of what an exception on a TPU says
+MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
 
 
 def check(evidence: Evidence) -> Finding | None:
-    """Judge copies started by hand, what the interpreter raised, its complaints, the values."""
+    """Judge copies started by hand, the interpreter's exceptions and complaints, and the values."""
     trace = evidence.observed.trace
     calls = trace.calls if trace else ()
     faults = evidence.observed.device_faults
@@ -163,7 +163,7 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
 
 
 def _rounded(evidence: Evidence) -> Finding | None:
-    """Right values that a TPU would have rounded, where the key asks for more than that."""
+    """Right values that a TPU would have rounded, if the key asks for more precision."""
     trace = evidence.observed.trace
     for call in trace.calls if trace and evidence.key.full_precision else ():
         if Lint.ROUNDED_PRODUCT in call.lints:
@@ -176,7 +176,7 @@ def _rounded(evidence: Evidence) -> Finding | None:
                 "parts of bfloat16 yourself."
             )
             parts = [
-                f"The values are right here, and would not be on a TPU: {call.name} multiplies "
+                f"The values are right here, but would not be on a TPU: {call.name} multiplies "
                 "float32 at the default precision.",
                 paragraph("why", why),
                 paragraph("try", remedy),
@@ -222,7 +222,7 @@ def wrong_on_tpu(evidence: Evidence, ran: Observation | Accident) -> str:
 
 
 def _judged(evidence: Evidence) -> list[int]:
-    """The results that are no matter of chance, by position."""
+    """The results that aren't random, by position."""
     outcomes = evidence.reference.outcomes or (None,) * len(evidence.outputs)
     pairs = zip(evidence.outputs, outcomes, strict=True)
     return [position for position, (_, may_be) in enumerate(pairs) if may_be is None]

@@ -89,7 +89,7 @@ def test_what_is_not_written_is_as_it_was() -> None:
 def test_an_output_of_its_own_does_not_hold_it() -> None:
     finding = judged("another array")
     assert finding is not None
-    assert finding.phrase == "cache_hbm does not hold what cache held"
+    assert finding.phrase == "cache_hbm does not keep the values of cache"
     assert "input_output_aliases" in finding.message
 
 

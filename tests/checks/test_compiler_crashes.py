@@ -34,7 +34,7 @@ def test_a_crash_at_narrow_integers_names_them_and_their_line() -> None:
     said = computing_in(SubWordInt("int8", 5), SubWordInt("uint16", 7))
     assert said.startswith("uint16 arithmetic crashes the TPU's compiler\n")
     assert f"line {FILE}:7" in said
-    assert "Compute in jnp.int32 in place of jnp.uint16" in said
+    assert "Compute in jnp.int32 instead of jnp.uint16" in said
     assert "kVectorAddS16" in said
 
 

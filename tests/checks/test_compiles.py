@@ -273,13 +273,13 @@ def test_a_line_of_another_file() -> None:
         (
             unsupported("Invalid vector register cast", "tpu.bitcast_vreg", "(vector<8x128xi1>)"),
             "bitcast_vreg of bool",
-            "Masks have registers",
+            "Masks have their own registers",
             "jnp.where(mask, 1, 0)",
         ),
         (
             unsupported("Invalid input layout", "arith.extsi", "(vector<8xi1>) -> vector<8xi8>"),
             "extsi of bool",
-            "Masks have registers",
+            "Masks have their own registers",
             "jnp.where(mask, 1, 0)",
         ),
         (

@@ -63,8 +63,8 @@ def test_devices_that_hand_on_are_right(graded: Graded) -> None:
     [
         (_SIGNALS, "", "writes to another device before it is known to have begun"),
         ("barrier, 2)", "barrier, 3)", "all devices wait: one of them on the barrier semaphore"),
-        ("rem(me + 1, count)", "rem(me + 1, 8)", "there is no device 4"),
-        ("rem(me + count - 1, count)", "rem(me - 1, count)", "there is no device -1"),
+        ("rem(me + 1, count)", "rem(me + 1, 8)", "the mesh has no device 4"),
+        ("rem(me + count - 1, count)", "rem(me - 1, count)", "the mesh has no device -1"),
         ("copy.wait()", "copy.wait_send()", "never waited for on recv_sem"),
         ("copy.wait()", "copy.wait_recv()", "send_sem"),
     ],

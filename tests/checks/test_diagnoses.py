@@ -162,7 +162,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
             inputs={"cache": with_part((slice(0, 8), slice(None)), 7.0)},
             **kernel(output()),
         ),
-        "o_ref does not hold what cache held",
+        "o_ref does not keep the values of cache",
     ),
     never_stored: (
         suspect(
@@ -206,7 +206,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
             with_zeros=with_part(LAST, np.nan),
             inputs={"x": X, "y": with_part(LAST, np.inf)},
         ),
-        "NaN from what y holds",
+        "NaN that comes from y",
     ),
     nan_of_some_kind: (
         suspect(with_part(LAST, np.nan), strict=False),
@@ -214,7 +214,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     ),
     another_result: (
         suspect(X[::-1] * 3, block=X.shape, others=(result("result 1", X, X[::-1] * 3),)),
-        "o_ref holds what belongs in result 1",
+        "o_ref contains the values of result 1",
     ),
     never_used: (
         suspect(NOISE, unused=("y",), **kernel(output())),
@@ -235,7 +235,7 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     same_factor: (suspect(X / 8), "off by the same factor: 0.125"),
     another_block: (
         suspect(swapped_rows()),
-        "block (0, 0) holds what belongs in block (1, 0)",
+        "block (0, 0) contains the values of block (1, 0)",
     ),
     one_share_of_the_sum: (
         suspect(NOISE, block=X.shape, shares=(share_of("last", X), share_of("first", NOISE))),
@@ -243,13 +243,13 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     ),
     left_over: (
         suspect(never_cleared()),
-        "block (1, 0) still holds what was summed for block (0, 0)",
+        "block (1, 0) still holds the sum of block (0, 0)",
     ),
     transposed: (suspect(blockwise_transposed(), SQUARES, (8, 8)), "blocks are transposed"),
     rows_reordered: (suspect(X[::-1], block=X.shape), "rows are in another order"),
     factor_of_the_row: (
         suspect(X * np.linspace(0.5, 3, 32)[:, None]),
-        "each row is off by a factor of its own",
+        "each row is off by its own factor",
     ),
     another_formula: (
         suspect(X + 0.01 * np.sin(X)),
@@ -395,9 +395,7 @@ def test_what_stays_in_hbm_is_written_by_copies() -> None:
     shown = suspect(
         with_part(LAST, np.nan), with_zeros=with_part(LAST, 0.0), **kernel(in_hbm, output())
     )
-    assert "only copies write to it, those of the kernel or of a pipeline" in why(
-        never_stored, shown
-    )
+    assert "only copies write to it, from the kernel or a pipeline" in why(never_stored, shown)
 
 
 def test_a_result_of_one_block_is_told_as_a_whole() -> None:
@@ -427,7 +425,7 @@ def test_elements_that_become_numbers_were_stored() -> None:
         (
             (output(), scratch(FirstAccess.READ)),
             "acc_ref",
-            "The first thing that the kernel does with it",
+            "The kernel's first access to it is a read",
         ),
         ((output(), scratch(FirstAccess.GUARDED_WRITE)), "acc_ref", "only under a condition"),
         ((output(first=FirstAccess.READ),), "o_ref", "An output block starts as whatever"),
@@ -436,7 +434,7 @@ def test_elements_that_become_numbers_were_stored() -> None:
         (
             (output(first=FirstAccess.READ), scratch(FirstAccess.GUARDED_WRITE)),
             "o_ref",
-            "to read it",
+            "access to it is a read",
         ),
         (
             (output(first=FirstAccess.GUARDED_WRITE), scratch(FirstAccess.GUARDED_WRITE)),
@@ -545,7 +543,7 @@ def test_each_row_has_a_factor_of_its_own() -> None:
     """As where a softmax is divided by a sum that was not rescaled."""
     factors = np.linspace(0.5, 3, 24)[:, None]
     said = why(factor_of_the_row, suspect(with_part(slice(8, 32), X[8:] * factors)))
-    assert "off by a factor of its own, from 0.5 to 3" in said
+    assert "off by its own factor, from 0.5 to 3" in said
     heads = np.stack([X, 2 * X]), np.stack([X * 2, X * 8])
     assert "from 2 to 4" in why(factor_of_the_row, suspect(heads[1], heads[0], (1, *ROWS)))
     rounded = bfloat16(np.concatenate([X[:8], X[8:] * factors]))
@@ -581,22 +579,25 @@ def test_small_errors_are_neither_an_amount_nor_a_factor() -> None:
 
 def test_exchanged_blocks_are_told_by_row_and_column() -> None:
     said = why(another_block, suspect(swapped_rows()))
-    assert "block row 0 looks like block row 1's values" in said
-    assert "2 blocks of o_ref hold what belongs in another block" in said
+    assert "block row 0 contains block row 1's values" in said
+    assert "2 blocks of o_ref contain another block's values" in said
     assert "Look at the index maps" in said
     columns = np.concatenate([SQUARES[:, 8:], SQUARES[:, :8]], 1)
     said = why(another_block, suspect(columns, SQUARES, (8, 8)))
-    assert "block column 0 looks like block column 1's values" in said
+    assert "block column 0 contains block column 1's values" in said
     vector = np.arange(32.0)
     said = why(another_block, suspect(np.tile(vector[:8], 4), vector, (8,)))
-    assert "block 1 looks like block 0's values, block 2 looks like block 0's values" in said
+    assert "block 1 contains block 0's values, block 2 contains block 0's values" in said
 
 
 def test_moves_that_no_dimension_explains_are_listed() -> None:
     tiles = {(i, j): SQUARES[8 * i : 8 * i + 8, 8 * j : 8 * j + 8] for i in (0, 1) for j in (0, 1)}
     moved = np.block([[tiles[1, 1], tiles[0, 1]], [tiles[1, 0], tiles[0, 0]]])
     said = why(another_block, suspect(moved, SQUARES, (8, 8)))
-    assert "(0, 0) holds block (1, 1)'s; (1, 1) holds block (0, 0)'s" in said
+    assert (
+        "block (0, 0) contains block (1, 1)'s values; block (1, 1) contains block (0, 0)'s values"
+        in said
+    )
 
 
 def test_every_wrong_block_must_have_a_home() -> None:
@@ -607,12 +608,12 @@ def test_every_wrong_block_must_have_a_home() -> None:
 
 def test_the_share_names_what_is_lost() -> None:
     first = suspect(NOISE, shares=(share_of("first", NOISE),))
-    assert "what later grid steps add is lost" in why(one_share_of_the_sum, first)
+    assert "later grid steps' contributions are lost" in why(one_share_of_the_sum, first)
     last = suspect(NOISE, shares=(share_of("last", NOISE),))
     said = why(one_share_of_the_sum, last)
     assert "only the last block of x_ref counts" in said
     assert "along its dimension 1" in said
-    assert "what earlier grid steps add is lost" in said
+    assert "earlier grid steps' contributions are lost" in said
 
 
 def test_stale_values_must_explain_every_wrong_block() -> None:
@@ -867,7 +868,7 @@ def test_results_that_are_exchanged() -> None:
     others = (result("result 1", X, other), result("result 2", X[:8], X[:8]))
     found = diagnose(suspect(other, block=X.shape, others=others))
     assert found
-    assert found.phrase == "o_ref holds what belongs in result 1"
+    assert found.phrase == "o_ref contains the values of result 1"
     assert "the order in which they are returned" in found.why
     near = (result("result 1", X, with_part((3, 4), 9.0, other)),)
     unlike = diagnose(suspect(other, block=X.shape, others=near))
@@ -878,14 +879,14 @@ def test_few_columns_that_are_wrong() -> None:
     found = diagnose(suspect(with_part((slice(None), slice(5, 20, 7)), NOISE[:, 5:20:7])))
     assert found
     assert found.phrase == "only 3 of 128 columns are wrong"
-    assert "5 the first of them and 19 the last" in found.why
+    assert "the first is 5, the last 19" in found.why
 
 
 def test_rows_are_numbered_within_their_dimensions() -> None:
     deep = np.stack([X, X])
     found = diagnose(suspect(with_part((1, slice(4, 9)), NOISE[4:9], deep), deep, deep.shape))
     assert found
-    assert "(1, 4) the first of them and (1, 8) the last" in found.why
+    assert "the first is (1, 4), the last (1, 8)" in found.why
 
 
 @pytest.mark.parametrize("rows", [slice(0, 4), slice(0, 12), slice(5, 6)], ids=str)
@@ -921,8 +922,8 @@ def test_rows_of_nothing_are_told_what_a_near_mask_does() -> None:
     assert near
     assert far
     assert near.phrase == far.phrase == "rows to which nothing contributes are not zero"
-    assert "its maximum is above what the maxima start with" in near.why
-    assert "keeps (−inf) − (−inf) out" in far.why
+    assert "its maximum is above the initial maximum" in near.why
+    assert "avoids (−inf) − (−inf)" in far.why
 
 
 def test_a_near_mask_wins_over_rounding() -> None:

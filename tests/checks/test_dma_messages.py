@@ -90,13 +90,13 @@ WRONG = {
         kernels.double_buffer("no prologue"),
         "waits on ins[0], where no copy was started",
         "fetch(i, slot).wait()",
-        "Copies under way at that time count on ins[1]",
+        "Copies under way at that time signal ins[1]",
     ),
     "one wait too many": (
         kernels.double_buffer("one wait too many"),
         "waits on outs[1], where no copy was started",
         "send(3, 1).wait()",
-        "All copies that were started on outs[1] until then (2 in all) had been waited for",
+        "already waited for all copies started on outs[1] until then (2 in all)",
     ),
     "no epilogue": (
         kernels.double_buffer("no epilogue"),
@@ -126,7 +126,7 @@ WRONG = {
         kernels.double_buffer("same slot"),
         "two copies into x_slots[0] are under way at once",
         "fetch(i + 1, after).start()",
-        "need slots of their own",
+        "need separate slots",
     ),
     "one slot, fetched again before it is read": (
         kernels.double_buffer("fetches after the wait, into the same slot"),
@@ -162,13 +162,13 @@ WRONG = {
         kernels.prefetch_over_grid("parallel"),
         "where no copy was started",
         "fetch(i).wait()",
-        "was ever started before",
+        "had been started before",
     ),
     "a wait for one row of eight": (
         kernels.row_gather("one wait"),
         "o_ref is copied out before all copies on sem have ended",
         "copy(r).start()",
-        "8 copies count on sem, and 512 B of their 4 KiB were waited for",
+        "8 copies share sem, and the kernel waited for 512 B of their 4 KiB",
     ),
     "no wait for a block that the pipeline copies out": (
         kernels.row_gather("no wait"),
@@ -180,13 +180,13 @@ WRONG = {
         kernels.row_gather("waits for too much"),
         "waits for more bytes than sem gets",
         "x_hbm.at[pl.ds(0, 16)]",
-        "waits for 8 KiB on sem, and the copies under way on it bring 4 KiB",
+        "waits for 8 KiB on sem, but the copies under way on it bring 4 KiB",
     ),
     "two sizes on one semaphore": (
         kernels.two_sizes("one semaphore"),
         "small is read before all copies on sems[0] have ended",
         "small[...] * 2",
-        "a semaphore each",
+        "its own semaphore",
     ),
     "a wait of the wrong size": (
         kernels.two_sizes("waits for the small one twice"),
@@ -212,9 +212,9 @@ WRONG = {
         "jnp.zeros_like(buffer)",
         "Wait on sems[0] before the store",
     ),
-    "copied on before it has arrived": (
+    "forwarded before it has arrived": (
         kernels.through_vmem("sends before the wait"),
-        "buffer is copied on before its copy was waited for",
+        "buffer is forwarded before its copy was waited for",
         "out.start()",
         "x_hbm → buffer, 16 KiB, on sems[0]",
     ),

@@ -204,8 +204,8 @@ def returns_no_carry(x_ref: Any, o_ref: Any) -> None:
         (lambda: launched(returns), "A kernel returns nothing"),
         (lambda: launched(branches), "@pl.when"),
         (lambda: launched(takes_three), "A kernel takes one Ref for each input"),
-        (lambda: launched(keeps_a_sum_in_a_variable), "a Python variable does not get out"),
-        (lambda: launched(changes_the_dtype_of_the_carry), "is the next turn's carry"),
+        (lambda: launched(keeps_a_sum_in_a_variable), "a Python variable can't carry it out"),
+        (lambda: launched(changes_the_dtype_of_the_carry), "returns the next iteration's carry"),
         (lambda: launched(returns_no_carry), "Is a return missing?"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i: i)), "one block index for each"),
         (lambda: launched(copies, pl.BlockSpec((8, 128), lambda i, j: (i, 0))), "one index for"),
@@ -338,9 +338,9 @@ def uncalled() -> Any:
 @pytest.mark.parametrize(
     ("trace", "says"),
     [
-        (launching(uses_numbers), "hand this one to the pallas_call as an input"),
-        (launching(numpy_on_a_ref), "use jnp in place of np: NumPy cannot"),
-        (launching(numpy_on_a_value), "Use jnp in place of np."),
+        (launching(uses_numbers), "pass this one to the pallas_call as an input"),
+        (launching(numpy_on_a_ref), "use jnp instead of np: NumPy cannot"),
+        (launching(numpy_on_a_value), "Use jnp instead of np."),
         (launching(counts_to_a_value), "lax.fori_loop(0, n, body, init)"),
         (launching(counts_to_a_float), "lax.fori_loop(0, n, body, init)"),
         (launching(stores_in_the_call), "@pl.when(condition) def _():"),
@@ -369,7 +369,7 @@ def uncalled() -> Any:
         (launching(stores_as_of_old), "today a Ref is indexed"),
         (launching(repeats_as_of_old), "jnp.tile(x, (1, n))"),
         (launching(in_specs=[pl.BlockSpec(*OLD_SPEC)]), "takes the block shape first"),
-        (both_grids, "leave them out of pallas_call"),
+        (both_grids, "pass them to it, not to pallas_call"),
     ],
 )
 def test_advice_on_what_was_bare(trace: Callable[[], Any], says: str) -> None:

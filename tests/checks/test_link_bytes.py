@@ -59,7 +59,9 @@ def test_where_par_sends_nothing_there_is_no_ratio() -> None:
 def test_turns_that_nobody_can_count_get_no_verdict() -> None:
     found = judged((dataclasses.replace(SUM, runs=RunCount(untold=True)),), (SUM,))
     assert found is not None
-    assert found.phrase.startswith('no verdict: a loop around psum over "model"')
+    assert found.phrase.startswith(
+        'no verdict: the number of iterations of a loop around psum over "model"'
+    )
 
 
 def test_those_that_par_has_too_are_not_named() -> None:

@@ -91,7 +91,7 @@ def test_a_loop_around_the_kernel_is_told_of_the_grid(loop: str) -> None:
 def test_the_key_says_what_is_allowed() -> None:
     traced = trace(doubling(), outside=("reshape",))
     said = told(traced, outside=(), advice="let BlockSpecs cut it")
-    assert "Allowed around this kernel: what moves nothing" in said
+    assert "Allowed around this kernel: operations that move nothing" in said
     assert check_pallas_used(evidence(attempt(traced=traced), outside=("reshape",))) is None
 
 

@@ -55,4 +55,4 @@ def test_a_race_of_copies_names_the_cores_that_started_them_and_the_line() -> No
     for core in (0, 1):
         assert f"core {core} writes [0:8, 0:128] of an array in HBM, by a copy from" in told
     assert told.count(f"{__file__}:{line}") == 2
-    assert "Choose by jax.lax.axis_index which part of the work is whose" in told
+    assert "Divide the work by jax.lax.axis_index" in told

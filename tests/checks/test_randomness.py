@@ -132,7 +132,7 @@ def test_and_also_by_other_dice() -> None:
             by_block(lambda seed, block: (seed if block else 0, block)),
             "another seed changes too little",
         ),
-        (lambda seed, cores: dice(seed, cores), "depends on the order of the grid's steps"),
+        (lambda seed, cores: dice(seed, cores), "depend on the order of the grid's steps"),
         (lambda *_: np.zeros(SHAPE), "0.0% of the elements are dropped, instead of 25.0%"),
         (lambda *_: np.ones(SHAPE), "All elements are alike, so nothing is left to chance"),
         (lambda seed, _: 1 - dice(seed) / 3, "are dropped, instead of 25.0%"),
@@ -147,13 +147,13 @@ def test_seed_and_block_added_up() -> None:
     added = by_block(lambda seed, block: (seed + block,))
     said = told(launched(added))
     assert "the next seed draws the same bits" in said
-    assert "Do not add up the seed and the block's number" in said
+    assert "Do not add the seed and the block's number" in said
 
 
 def test_the_gradient_is_drawn_by_the_same_bits() -> None:
     other = by_block(lambda seed, block: (seed, block, 1))
     said = told(launched(RIGHT, other))
-    assert said.startswith("result 1 is drawn by other bits than result 0\n")
+    assert said.startswith("result 1 is drawn with other bits than result 0\n")
     moved = by_block(lambda seed, block: (seed, block + 2))
     assert "The bits of result 0 are found in result 1, 32 rows further up" in told(
         launched(RIGHT, moved)
@@ -163,7 +163,7 @@ def test_the_gradient_is_drawn_by_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("scale", "says"),
     [
-        (1.0, "They are 0.75 times what they are kept"),
+        (1.0, "They are 0.75 times their values if kept"),
         (1.004 / KEPT, "compute in float32, and round once"),
         (float("nan"), "Some are NaN"),
     ],
@@ -212,11 +212,14 @@ def test_rounding_by_the_odds_passes() -> None:
 @pytest.mark.parametrize(
     ("up", "says"),
     [
-        (lambda _: WAY >= 0.5, "The likelier outcome always comes about"),
+        (lambda _: WAY >= 0.5, "The likelier outcome always occurs"),
         (lambda thrown: thrown < 0.5, "All elements have the same odds"),
         (lambda thrown: thrown >= WAY, "The odds are the wrong way round"),
         (lambda thrown: thrown < WAY**2, "are rounded down, instead of"),
-        (lambda thrown: thrown < (WAY + WAY.mean()) / 2, "the odds are not those of each element"),
+        (
+            lambda thrown: thrown < (WAY + WAY.mean()) / 2,
+            "the odds don't follow each element's chance",
+        ),
         (lambda thrown: 2 * (thrown < WAY), "are neither rounded down nor rounded up"),
         (lambda thrown: (thrown < WAY) + 1e-6, "are neither rounded down nor rounded up"),
         (
@@ -225,7 +228,7 @@ def test_rounding_by_the_odds_passes() -> None:
         ),
         (
             lambda thrown: (thrown < WAY) - 1.0 * (thrown > WAY),
-            "as if what was added were negative",
+            "as if the added bits were negative",
         ),
     ],
 )
@@ -262,8 +265,8 @@ def test_another_run_that_fails() -> None:
     given = launched(RIGHT)
     crash = Accident("it crashed", "The process is gone.")
     assert found(given, again=crash).phrase == "it crashed"
-    raised = Observation(Problem(Stage.RUN, "NotSeeded", "nobody has seeded"))
-    assert "nobody has seeded" in found(given, other_seed=raised).message
+    raised = Observation(Problem(Stage.RUN, "NotSeeded", "begins with unseeded generators"))
+    assert "begins with unseeded generators" in found(given, other_seed=raised).message
     complained = dataclasses.replace(given.observed, complaints=("RACE DETECTED",))
     assert "race" in found(given, again=complained).phrase
 

@@ -42,7 +42,7 @@ def test_another_shape() -> None:
 def test_parts_of_devices_that_are_put_together_wrongly() -> None:
     for shape, words in {
         (16, 128): "Dimension 0 has 16 elements instead of 32: that is one device's part",
-        (32, 256): "Dimension 1 has 256 elements instead of 128. Where out_specs names an axis",
+        (32, 256): "Dimension 1 has 256 elements instead of 128. If out_specs names an axis",
     }.items():
         tried = replace(returning(ArrayType("float32", shape)), devices=4)
         assert words in " ".join(told(tried).split())

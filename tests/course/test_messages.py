@@ -81,7 +81,7 @@ WRONG = {
     "given code that fails": Told(
         "launch_vector_add",
         {"        out_specs=block,\n": ""},
-        "is given code and right as it stands",
+        "is given code and right as it is",
     ),
     "an array that is passed twice": Told(
         "launch_vector_add", {")(x, y, z)": ")(x, z, z)"}, "y is never used by the launch"

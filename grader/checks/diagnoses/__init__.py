@@ -1,7 +1,7 @@
 """Patterns of wrong results: one small function for each.
 
-Each takes a Suspect and returns a Diagnosis, or None if the pattern doesn't fit. `DIAGNOSES` has
-them in the order in which they are tried, the most specific and most certain first.
+Each takes a Suspect and returns a Diagnosis, or None if the pattern doesn't fit. `DIAGNOSES` lists
+them in the order of trial, the most specific and most certain first.
 
 position_patterns  Diagnoses of right values in wrong positions
 suspect            A wrong result with its context, and helpers of all diagnoses

@@ -15,9 +15,9 @@ MOST_PAIRS = 4096  # of blocks compared with blocks
 
 
 def never_used(suspect: Suspect) -> Diagnosis | None:
-    """An input on which nothing depends: not passed to the kernel, or never read by it.
+    """An input that nothing depends on: not passed to the kernel, or never read by it.
 
-    One that an output takes the place of is read there.
+    An aliased input is left out: the kernel may read it through the output.
     """
     inputs = [operand for operand in suspect.refs(Role.INPUT) if not operand.aliased]
     refs = [operand.name for operand in inputs if operand.first is FirstAccess.NOTHING]
@@ -28,30 +28,30 @@ def never_used(suspect: Suspect) -> Diagnosis | None:
     are, them = ("is", "it") if len(names) == 1 else ("are", "them")
     return Diagnosis(
         f"{listed(names)} {are} {never}",
-        f"{listed(names)} {are} {never}, and the result cannot depend on {them}. Another one may "
-        "be used twice, or a part is missing.",
+        f"{listed(names)} {are} {never}, so the result cannot depend on {them}. Perhaps another "
+        "input is used twice, or a part is missing.",
         vague=True,
     )
 
 
 def another_result(suspect: Suspect) -> Diagnosis | None:
-    """What belongs in another result of the launch, whole."""
+    """The result equals another result of the launch."""
     result = suspect.result
     for other in suspect.others:
         if other.actual.shape == result.actual.shape and result.close(
             result.actual, other.expected, result.allowed + other.allowed
         ):
             return Diagnosis(
-                f"{result.name} holds what belongs in {other.name}",
-                f"All of {result.name} is what belongs in {other.name}: results have been "
-                "exchanged. Look at the order in which they are returned, or stored.",
+                f"{result.name} contains the values of {other.name}",
+                f"All of {result.name} has the values of {other.name}: results have been "
+                "exchanged. Look at the order in which they are returned or stored.",
                 vague=True,
             )
     return None
 
 
 def another_block(suspect: Suspect) -> Diagnosis | None:
-    """Wrong blocks that hold what belongs in other blocks, because of an index map."""
+    """Wrong blocks that contain other blocks' values, because of an index map."""
     result = suspect.result
     wrong, every = result.wrong_blocks, result.indices()
     if len(every) < 2 or len(wrong) * len(every) > MOST_PAIRS:
@@ -59,13 +59,15 @@ def another_block(suspect: Suspect) -> Diagnosis | None:
     moved = {index: home for index in wrong if (home := _home(result, index, every))}
     if len(moved) < len(wrong) or not moved:
         return None
-    whole = "; ".join(f"{i} holds block {home}'s" for i, home in list(moved.items())[:4])
+    whole = "; ".join(
+        f"block {i} contains block {home}'s values" for i, home in list(moved.items())[:4]
+    )
     first, home = next(iter(moved.items()))
     return Diagnosis(
-        f"block {first} holds what belongs in block {home}",
+        f"block {first} contains the values of block {home}",
         f"{_pattern(moved) or whole}. In all, {count(len(moved), 'block')} of {result.name} "
-        f"{'hold' if len(moved) > 1 else 'holds'} what belongs in another block: for example, "
-        f"block {first} holds what belongs in block {home}. Look at the index maps.",
+        f"{'contain' if len(moved) > 1 else 'contains'} another block's values: for example, block "
+        f"{first} contains the values of block {home}. Look at the index maps.",
         vague=True,
     )
 
@@ -80,20 +82,18 @@ def _home(result: Comparison, index: Index, every: list[Index]) -> Index | None:
 
 
 def _pattern(moved: dict[Index, Index]) -> str:
-    """Name a move that one dimension explains: "block row 1 looks like block row 0's values"."""
+    """Name a move that one dimension explains: "block row 1 contains block row 0's values"."""
     words = {1: ["block"], 2: ["block row", "block column"]}.get(len(next(iter(moved))), [])
     for axis, word in enumerate(words):
         others = all(a[:axis] + a[axis + 1 :] == b[:axis] + b[axis + 1 :] for a, b in moved.items())
         pairs = {(a[axis], b[axis]) for a, b in moved.items()}
         if others and len(dict(pairs)) == len(pairs):
-            return listed(
-                (f"{word} {a} looks like {word} {b}'s values" for a, b in sorted(pairs)), 3
-            )
+            return listed((f"{word} {a} contains {word} {b}'s values" for a, b in sorted(pairs)), 3)
     return ""
 
 
 def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
-    """The result is what one block of an input contributes: the rest of a sum is lost."""
+    """The result is one block's contribution: the rest of a sum is lost."""
     result = suspect.result
     for share, value in suspect.shares:
         slack = 2 * result.allowed + 2 * rounding(value, result.dtype)
@@ -101,8 +101,8 @@ def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
             other = "later" if share.which == "first" else "earlier"
             return Diagnosis(
                 f"only the {share.which} block of {share.name} counts",
-                f"The result is what the {share.which} block of {share.name} along its dimension "
-                f"{share.axis} contributes; what {other} grid steps add is lost.",
+                f"The result is only the contribution of the {share.which} block of {share.name} "
+                f"along its dimension {share.axis}; {other} grid steps' contributions are lost.",
             )
     return None
 
@@ -122,9 +122,9 @@ def left_over(suspect: Suspect) -> Diagnosis | None:
         return None
     index, other = next(iter(stale.items()))
     return Diagnosis(
-        f"block {index} still holds what was summed for block {other}",
-        f"Block {index} holds its own sum plus stale values: what was summed for block {other} "
-        "before. The accumulator was not cleared between the two.",
+        f"block {index} still holds the sum of block {other}",
+        f"Block {index} holds its own sum plus stale values: the earlier sum of block {other}. The "
+        "accumulator was not cleared between the two.",
     )
 
 
@@ -142,7 +142,7 @@ def _leftover(result: Comparison, index: Index, every: list[Index]) -> Index | N
 
 
 def transposed(suspect: Suspect) -> Diagnosis | None:
-    """Every wrong block is the transpose of what it should be."""
+    """Every wrong block is the transpose of the expected block."""
     result = suspect.result
     if result.actual.ndim < 2:
         return None
@@ -192,11 +192,11 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
             ragged = (
                 f", which holds only {size % block} of {block} elements" if size % block else ""
             )
-            where = "at the array's edge" if ragged else "that is different there"
+            where = "the array's edge" if ragged else "that block"
             return Diagnosis(
                 "only the last block is wrong",
-                f"Along dimension {axis} only the last block is wrong{ragged}: look at what the "
-                f"kernel does {where}, or on its last grid step.",
+                f"Along dimension {axis} only the last block is wrong{ragged}: look at the "
+                f"kernel's handling of {where}, or of its last grid step.",
                 vague=True,
             )
     return None
@@ -221,17 +221,17 @@ def only_some_rows(suspect: Suspect) -> Diagnosis | None:
         first, last = np.flatnonzero(touched)[[0, -1]]
         return Diagnosis(
             f"only {int(touched.sum())} of {touched.size} {lines} are wrong",
-            f"Only {int(touched.sum())} of {touched.size} {lines} are wrong, "
-            f"{_number(result, axis, first)} the first of them and {_number(result, axis, last)} "
-            "the last, and each in most of its elements. Look for what sets them apart: their "
-            "number, a mask, the size of their values, or the grid step that makes them.",
+            f"Only {int(touched.sum())} of {touched.size} {lines} are wrong (the first is "
+            f"{_number(result, axis, first)}, the last {_number(result, axis, last)}), each in "
+            "most of its elements. Look for a difference from the others: their number, a mask, "
+            "the size of their values, or the grid step that computes them.",
             vague=True,
         )
     return None
 
 
 def _number(result: Comparison, axis: int, line: int) -> str:
-    """A row's number, with those of the dimensions before it; a column's alone."""
+    """A row's indices along all dimensions before the last; a column's index alone."""
     if axis == 0:
         return str(line)
     place = np.unravel_index(line, result.actual.shape[:-1])

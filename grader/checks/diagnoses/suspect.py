@@ -28,7 +28,7 @@ from pallascope.model import (
 class Diagnosis:
     """A phrase for a table cell, and a sentence or two for the learner.
 
-    `vague`: it says what the numbers look like, not what made them.
+    `vague`: it describes the numbers and doesn't name their cause.
     """
 
     phrase: str
@@ -38,13 +38,13 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A wrong result and what is known about where it came from.
+    """A wrong result, and the evidence about its cause.
 
     `with_zeros` is the same result with zeros instead of NaN in unwritten memory; `output` says
     which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
-    inputs whose padding alone makes NaN, None where unknown; `strict` is the interpreter in which
-    all this shows. Nothing depends on the inputs of the launch that are `unused`.
-    `others` are the launch's other results.
+    inputs whose padding alone makes NaN, None where unknown; `strict`: the strict interpreter ran
+    it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
+    other results.
     """
 
     result: Comparison
@@ -84,7 +84,7 @@ class Suspect:
 
     @property
     def computed_nan(self) -> bool:
-        """Whether NaN comes out also where all unwritten memory holds zeros."""
+        """Whether the result has NaN even if all unwritten memory holds zeros."""
         nan = self.wrong_nan
         zeros = self.with_zeros
         return bool(nan.any() and zeros is not None and np.isnan(zeros[nan]).any())
@@ -113,7 +113,7 @@ def blocks_in_words(indices: Iterable[Index]) -> str:
 
 
 def map_of_blocks(result: Comparison) -> str:
-    """The blocks as a picture, "#" wrong and "." right; "" where it would show nothing."""
+    """The blocks as a picture, "#" wrong and "." right; "" if it would show nothing."""
     grid = result.grid
     all_wrong = len(result.wrong_blocks) == len(result.indices())
     if len(grid) > 2 or max(grid, default=1) > 32 or all_wrong:

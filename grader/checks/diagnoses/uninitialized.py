@@ -19,7 +19,7 @@ from pallascope.model import (
 
 
 def padding_used(suspect: Suspect) -> Diagnosis | None:
-    """NaN from past an input's edge, as a run with no other NaN has shown."""
+    """NaN from past an input's edge, as a run without other NaN has shown."""
     if not suspect.wrong_nan.any():
         return None
     used = suspect.padding or ()
@@ -37,7 +37,7 @@ def padding_likely(suspect: Suspect) -> Diagnosis | None:
 
 
 def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
-    """What to say of the padding of these operands, along these of their dimensions."""
+    """The diagnosis for the padding of these operands along these dimensions."""
     if not ragged:
         return None
     names = listed(dict.fromkeys(operand.name for operand, _ in reversed(ragged)))
@@ -46,11 +46,11 @@ def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
     whose = "Its" if len(ragged) == 1 else f"{operand.name}'s"
     return Diagnosis(
         f"padding of {names} was used",
-        f"The padding of {names} was used. {whose} dimension {axis} has {size} elements in "
-        f"blocks of {block}, so the last block holds only {size % block} of them: what is past the "
-        "edge is garbage. Before anything is computed with it, replace it by what does not count: "
-        "jnp.where(mask, value, 0) for a sum or a product, -inf in place of 0 for a maximum or an "
-        "exponential. A product with zero keeps NaN.",
+        f"The padding of {names} was used. {whose} dimension {axis} has {size} elements in blocks "
+        f"of {block}, so the last block holds only {size % block} of them: past the edge there is "
+        "garbage. Replace it by a neutral value before you compute with it: jnp.where(mask, value, "
+        "0) for a sum or a product, -inf instead of 0 for a maximum or an exponential. A product "
+        "with zero keeps NaN.",
     )
 
 
@@ -68,12 +68,11 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
     names = listed(name for name, _ in given)
     held = " and ".join(f"{name} holds {what}" for name, what in given)
     return Diagnosis(
-        f"NaN from what {names} {'holds' if len(given) == 1 else 'hold'}",
+        f"NaN that comes from {names}",
         f"In this case {held} in places that must not count, and some of it got into the result. "
-        "Such elements have to be replaced before anything is computed with them, by "
-        "jnp.where(mask, value, 0): zero times NaN is NaN, and so is zero times infinity. Where "
-        "that is done, look at the mask, and at rows without any element that counts: -inf minus "
-        "-inf is NaN, too.",
+        "Replace such elements before you compute with them, by jnp.where(mask, value, 0): zero "
+        "times NaN is NaN, and so is zero times infinity. If you do that already, look at the "
+        "mask, and at rows without any element that counts: -inf minus -inf is NaN, too.",
         vague=True,
     )
 
@@ -85,9 +84,9 @@ def nan_of_some_kind(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "NaN where numbers belong",
-        "NaN stands where numbers belong: from memory that nothing had written, or from "
-        "arithmetic such as 0/0 or inf − inf. The strict interpreter (--kata-mode strict) can "
-        "tell which.",
+        "The result has NaN where numbers belong: from memory that nothing had written, or from "
+        "arithmetic such as 0/0 or inf − inf. The strict interpreter (--kata-mode strict) can tell "
+        "which.",
         vague=True,
     )
 
@@ -107,7 +106,7 @@ def computed_nan(suspect: Suspect) -> Diagnosis | None:
 def ragged_inputs(suspect: Suspect) -> list[tuple[Operand, int]]:
     """Input dimensions that their block does not divide, the summed ones first.
 
-    A dimension that the result has too only affects what is past the result's own edge.
+    In a dimension that the result has too, padding only affects elements past the result's edge.
     """
     ragged = [
         (operand, axis)
@@ -160,9 +159,9 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
 
 
 def not_aliased(suspect: Suspect) -> Diagnosis | None:
-    """Garbage where the result should hold what an input held, in an output that is another array.
+    """Garbage where the result should keep an input's values, in an output that is another array.
 
-    Of a copy, all of the result is such, and nothing is to be kept.
+    If the whole result equals the input, it is a copy, and there is nothing to keep.
     """
     result = suspect.result
     nan = suspect.wrong_nan
@@ -175,11 +174,11 @@ def not_aliased(suspect: Suspect) -> Diagnosis | None:
             continue
         if np.array_equal(value[nan], result.expected[nan]):
             return Diagnosis(
-                f"{mine.name} does not hold what {name} held",
-                f"What the kernel does not write has to be as it was in {name}, but {mine.name} is "
-                "another array, and it starts as garbage, here NaN. input_output_aliases={a: b} in "
-                "the launch makes input a and output b one array: a counts all arguments of the "
-                "launch, scalar prefetch included.",
+                f"{mine.name} does not keep the values of {name}",
+                f"Elements that the kernel does not write must keep the values of {name}, but "
+                f"{mine.name} is another array, and it starts as garbage, here NaN. "
+                "input_output_aliases={a: b} in the launch makes input a and output b one array: "
+                "a counts all arguments of the launch, scalar prefetch included.",
             )
     return None
 
@@ -187,7 +186,7 @@ def not_aliased(suspect: Suspect) -> Diagnosis | None:
 def never_visited(suspect: Suspect) -> Diagnosis | None:
     """Wrong blocks that the output's index map returns on no grid step.
 
-    A right one may be left alone on purpose: it holds what an aliased input held.
+    A right block may be unwritten on purpose: it keeps an aliased input's values.
     """
     result = suspect.result
     missed = [index for index in result.wrong_blocks if index not in suspect.written]
@@ -204,7 +203,7 @@ def never_visited(suspect: Suspect) -> Diagnosis | None:
 
 
 def never_stored(suspect: Suspect) -> Diagnosis | None:
-    """Elements that stay what memory held before: zeros if it held zeros."""
+    """Elements that keep the memory's earlier contents: zeros if it held zeros."""
     result, zeros = suspect.result, suspect.with_zeros
     nan = suspect.wrong_nan
     if zeros is None or not nan.any() or (zeros[nan] != 0).any() or not result.expected[nan].any():
@@ -230,9 +229,9 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         )
     elif in_hbm:
         reason = (
-            f"{result.name} stays in HBM: only copies write to it, those of the kernel or of a "
-            "pipeline in it, and none goes there. Perhaps a pipeline's grid has too few steps, or "
-            "the copies of the last steps are missing."
+            f"{result.name} stays in HBM: only copies write to it, from the kernel or a pipeline "
+            "in it, and none goes there. Perhaps a pipeline's grid has too few steps, or the "
+            "copies of the last steps are missing."
         )
     elif touch is FirstAccess.GUARDED_WRITE:
         reason = (
@@ -253,8 +252,8 @@ def never_awaited(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         f"a copy of {listed(names)} is never waited for",
-        f"The kernel starts to copy from or to {listed(names)} and never waits for it: what a copy "
-        "brings is there only after .wait(), and until then there is garbage, here NaN.",
+        f"The kernel starts to copy from or to {listed(names)} and never waits for it. A copy has "
+        "arrived only after .wait(), and until then its target is garbage, here NaN.",
     )
 
 
@@ -270,7 +269,7 @@ def read_before_written(suspect: Suspect) -> Diagnosis | None:
         return None
     name = refs[0].name
     if sure:
-        how = "The first thing that the kernel does with it is to read it."
+        how = "The kernel's first access to it is a read."
     else:
         how = (
             "It is written only under a condition, and that condition is false on the first step "

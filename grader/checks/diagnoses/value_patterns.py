@@ -46,9 +46,9 @@ def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
     held = "NaN" if np.isnan(result.actual[row]).any() else "other numbers"
     return Diagnosis(
         "rows to which nothing contributes are not zero",
-        f"All wrong rows, such as row {where}, should be zero and hold {held}. Nothing "
-        "contributes to them (in attention, such a query may see no key): look at what a row "
-        f"becomes of which everything is masked. {_what_masks(suspect)}",
+        f"All wrong rows, such as row {where}, should be zero but hold {held}. Nothing contributes "
+        "to them (in attention, such a query may see no key): look at the kernel's result for a "
+        f"fully masked row. {_what_masks(suspect)}",
         vague=True,
     )
 
@@ -57,13 +57,13 @@ def _what_masks(suspect: Suspect) -> str:
     if suspect.call and Lint.NEAR_MASK in suspect.call.lints:
         return f"The kernel masks with a number that {_NEAR}"
     return (
-        "A mask value far below all scores, but finite, keeps (−inf) − (−inf) out, and no score "
-        "may be as low as it."
+        "A finite mask value far below all scores avoids (−inf) − (−inf), and no score may be as "
+        "low."
     )
 
 
 def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
-    """A mask value that is a score like any other, in a kernel whose result has wrong rows."""
+    """A mask value that real scores may reach, in a kernel whose result has wrong rows."""
     call = suspect.call
     if call is None or Lint.NEAR_MASK not in call.lints or suspect.result.actual.ndim < 2:
         return None
@@ -71,21 +71,21 @@ def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "a mask value within reach of the scores?",
-        f"The kernel masks with a number that {_NEAR} Mask with the value that the maxima start "
-        "with, near the lowest that the dtype has.",
+        f"The kernel masks with a number that {_NEAR} Mask with the initial value of the maxima, "
+        "near the dtype's lowest.",
         vague=True,
     )
 
 
 _NEAR = (
-    "is large, but a score like any other. Where real scores are as low, or all that a row has "
-    "seen is masked, masked elements get a weight; and a row without any key is not told from one "
-    "that has some, because its maximum is above what the maxima start with."
+    "is large, but within reach of real scores. If real scores are that low, or everything in a "
+    "row so far is masked, masked elements get a weight; and a row without any key looks like one "
+    "that has some, because its maximum is above the initial maximum."
 )
 
 
 def _unwritten(suspect: Suspect) -> bool:
-    """Whether the NaN in a result are gone where unwritten memory holds zeros."""
+    """Whether the NaN in a result disappear if unwritten memory holds zeros."""
     nan = np.isnan(suspect.result.actual) & suspect.result.wrong
     zeros = suspect.with_zeros
     return bool(nan.any() and (zeros is None or not np.isnan(zeros[nan]).any()))
@@ -139,7 +139,8 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         f"off by the same factor: {number(factor)}",
-        f"Every wrong element is off by the same factor: {number(factor)} times what it should be.",
+        f"Every wrong element is off by the same factor: {number(factor)} times the expected "
+        "value.",
         vague=True,
     )
 
@@ -165,10 +166,10 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
         return None
     low, high = number(float(factors.min())), number(float(factors.max()))
     return Diagnosis(
-        "each row is off by a factor of its own",
-        f"Each wrong row is off by a factor of its own, from {low} to {high}. Something that is "
-        "computed for each row is wrong: what the row is divided by, such as the sum of a softmax, "
-        "or a rescaling that was forgotten or done twice.",
+        "each row is off by its own factor",
+        f"Each wrong row is off by its own factor, from {low} to {high}. Something that is "
+        "computed for each row is wrong: its divisor, such as the sum of a softmax, or a rescaling "
+        "that was forgotten or done twice.",
         vague=True,
     )
 
@@ -183,7 +184,7 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
 
 
 def another_formula(suspect: Suspect) -> Diagnosis | None:
-    """Small errors that follow the value, as those of rounding do not."""
+    """Small errors that depend on the value, as rounding errors do not."""
     result = suspect.result
     if not np.isfinite(result.actual).all() or not np.isfinite(result.expected).all():
         return None
@@ -192,21 +193,21 @@ def another_formula(suspect: Suspect) -> Diagnosis | None:
         return None
     return Diagnosis(
         "nearly right: another formula?",
-        "The errors are small, and elements with the same value are off by the same amount, as "
-        "they rarely are after one rounding. So it is a formula that differs a little: an "
-        "approximation in place of the exact function, or the other way round, a constant that is "
-        "a bit off, or a state that is rounded again in every turn of a loop.",
+        "The errors are small, and elements with the same value are off by the same amount, which "
+        "one rounding rarely causes. So a formula differs a little: an approximation instead of "
+        "the exact function, or the other way round, a constant that is a bit off, or a state that "
+        "is rounded again in every iteration of a loop.",
         vague=True,
     )
 
 
-#: Groups of wrong elements with like values, wide enough for rounding errors to cancel; so many
-#: elements at least in all; and the part of their errors that the groups' means must explain.
+#: Groups of wrong elements with similar values, large enough for rounding errors to cancel; the
+#: fewest elements in all; and the part of their errors that the groups' means must explain.
 _GROUPS, _FEWEST, _EXPLAINED = 16, 256, 0.5
 
 
 def _by_formula(suspect: Suspect) -> bool:
-    """Whether the error is a function of the value: rounding errors cancel in a group of like
+    """Whether the error is a function of the value: rounding errors cancel in a group of similar
     values, those of another formula do not."""
     result = suspect.result
     got, wanted, _ = wrong_values(result)
@@ -218,19 +219,19 @@ def _by_formula(suspect: Suspect) -> bool:
     return total > 0 and rms(np.array(groups)) ** 2 > _EXPLAINED * total**2
 
 
-#: Rounding errors are about alike everywhere: their mean is no smaller part of their root mean
-#: square. A few large ones among many small are no rounding errors.
+#: Rounding errors are similar everywhere: their mean is at least this part of their root mean
+#: square. A few large errors among many small ones don't come from rounding.
 _EVEN = 0.3
 
 
-#: Which part of the rows and columns that elements anywhere would meet those of rounding meet, at
-#: least. And an error that no rounding makes, as a part of the largest element.
+#: Rounding errors touch at least this part of the rows and columns that randomly placed elements
+#: would touch. And an error too large for rounding, as a part of the largest element.
 _SCATTERED, _WILD = 0.8, 2**-3
 
 
 def _everywhere(result: Comparison) -> bool:
-    """Whether errors are spread like those of rounding: over most rows and columns, none of them
-    of the size of the values, and none where the right value is zero in a whole row."""
+    """Whether errors are spread like rounding errors: over most rows and columns, none as large as
+    the values, and none in a row whose right values are all zero."""
     error, wanted = np.abs(result.actual - result.expected), np.abs(result.expected)
     if (error > _WILD * wanted.max(initial=0.0)).any():
         return False
@@ -243,8 +244,8 @@ def _everywhere(result: Comparison) -> bool:
 
 
 def _scattered(result: Comparison, axis: int) -> bool:
-    """Whether the wrong elements of the wrong blocks meet about as many columns (`axis` 0) or rows
-    (1) as so many elements do that are anywhere."""
+    """Whether the wrong elements of the wrong blocks touch about as many columns (`axis` 0) or rows
+    (1) as that many randomly placed elements would."""
     touched = expected = 0.0
     for index in result.wrong_blocks:
         wrong = result.wrong[result.part(index)]

@@ -44,7 +44,7 @@ def casts_minus_1(x_ref: Any, o_ref: Any) -> None:
     [
         (compares_with_2_to_31, "make uint32 of both sides"),
         (masks_with_ones, "make uint32 of both sides"),
-        (casts_2_to_32, "whose largest is 2**32 - 1"),
+        (casts_2_to_32, "at most 2**32 - 1"),
         (casts_minus_1, "An unsigned dtype has no negative numbers"),
     ],
 )

@@ -46,9 +46,9 @@ def test_a_mesh_that_is_manual_in_part(tmp_path: Path) -> None:
     ("function", "changes", "advice"),
     [
         (doubled, {"check_vma": True}, "Pass check_vma=False"),
-        (doubled, {"in_specs": P("batch")}, "the names in the braces"),
-        (doubled, {"out_specs": P("batch")}, "the names in the braces"),
-        (over_heads, {}, "the mesh's own name for it"),
+        (doubled, {"in_specs": P("batch")}, "those in the braces"),
+        (doubled, {"out_specs": P("batch")}, "those in the braces"),
+        (over_heads, {}, "names an axis of the mesh"),
         (doubled, {"in_specs": P(None, "data")}, "cut into equal parts"),
         (doubled, {"in_specs": P(None, None, "data")}, "at most as many entries"),
         (doubled, {"out_specs": P(None, None, "data")}, "at most as many entries"),

@@ -59,9 +59,9 @@ def test_what_is_wrong_there_fails() -> None:
     told = found(gpu_hardware.check_gpu_ran(on(wrong())))
     assert told.phrase.startswith("on the GPU: ")
     assert told.message.startswith(f"On {H100} itself:\n")
-    assert "what results hold before the launch" in told.message
+    assert "results start as NaN" in told.message
     off = found(gpu_hardware.check_gpu_ran(on(GpuRun(H100, (array(3 * X),)))))
-    assert "what results hold" not in off.message
+    assert "results start as NaN" not in off.message
     assert verdict(on(wrong())).state is State.FAILED
 
 

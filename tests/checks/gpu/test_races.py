@@ -28,11 +28,11 @@ def new(kind: str, line: int) -> str:
     ("accesses", "phrase"),
     [
         ((("read", 2), ("write", 1)), "memory is read while a copy into it is under way"),
-        ((("write", 3), ("write", 3)), "two write the same elements"),
-        ((("write", 4), ("write", 4)), "two write the same elements"),
+        ((("write", 3), ("write", 3)), "the same elements are written twice"),
+        ((("write", 4), ("write", 4)), "the same elements are written twice"),
         ((("write", 1), ("read", 4)), "a copy into shared memory, while a copy out"),
         ((("read", 4), ("write", 3)), "memory is copied out while it is being written"),
-        ((("read", 2), ("write", 3)), "one reads what another writes"),
+        ((("read", 2), ("write", 3)), "the same elements are read and written"),
     ],
 )
 def test_which_two(told: Told, accesses: tuple[tuple[str, int], ...], phrase: str) -> None:

@@ -86,7 +86,7 @@ def test_what_no_interpreter_runs_has_no_star_and_is_compiled_all_the_same() -> 
     told = verdict(judged(on_gpu(kernel()), target=target))
     assert (told.state, told.stars) == (State.PASSED, 0)
     assert str(told.not_judged) == (
-        "not judged: values (tensor memory is not simulated; a GPU would tell)"
+        "not judged: values (tensor memory is not simulated; a GPU would show it)"
     )
     refused = verdict(judged(on_gpu(failure=TMEM), target=target))
     assert refused.state is State.FAILED
@@ -97,7 +97,7 @@ def test_the_interpreter_may_say_so_itself() -> None:
     given = judged(NOT_HERE, attempt=attempt(problem=problem))
     told = gpu_interpreted.check_gpu_interpreted(given)
     assert isinstance(told, NotJudged)
-    assert "can't run it: predicate not here; a GPU would tell" in told.why
+    assert "can't run it: predicate not here; a GPU would show it" in told.why
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_the_interpreter_raises(message: str, phrase: str) -> None:
 def test_a_block_that_asks_for_program_id_is_told_of_axis_index() -> None:
     race = attempt(complaints=("RACE DETECTED",))
     launch = judged(NOT_HERE, attempt=race, lines=("i = pl.program_id(0)",))
-    assert "by lax.axis_index alone" in " ".join(
+    assert "only lax.axis_index tells" in " ".join(
         found(gpu_interpreted.check_gpu_interpreted(launch)).message.split()
     )
     comment = dataclasses.replace(launch, lines=("i = 0  # no pl.program_id(0)",))
@@ -146,7 +146,8 @@ def test_a_box_that_is_not_all_there_is_out_of_bounds(
 
 
 @pytest.mark.parametrize(
-    ("arrived", "advice"), [(0, "Start what arrives at here"), (1, "Let 2 arrive")]
+    ("arrived", "advice"),
+    [(0, "Start the copy or product that arrives at here"), (1, "Let 2 arrive")],
 )
 def test_what_to_try_against_a_wait_that_never_ends(arrived: int, advice: str) -> None:
     fault = GpuFault(GpuHazard.NEVER_ARRIVES, "here", None, arrived=arrived, needed=2)
@@ -199,7 +200,7 @@ def test_what_the_compiler_refuses_spills_or_leaves_out() -> None:
     unused = found(
         gpu_compiles.check_gpu_compiles(judged(on_gpu(kernel()), ("wgmma", "TMA stores")))
     )
-    assert unused.phrase == "no TMA stores in what is compiled"
+    assert unused.phrase == "no TMA stores in the compiled code"
     assert gpu_compiles.check_gpu_compiles(judged(on_gpu(kernel(mix=None)), ("wgmma",))) is None
 
 

@@ -453,7 +453,7 @@ class ExclusiveOr(Product):
 
 
 class Pooling(Pair):
-    operation, says = "reduce_window_max", "Give the windows a dimension"
+    operation, says = "reduce_window_max", "Give the windows their own dimension"
     output = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 
     @staticmethod
@@ -468,7 +468,7 @@ class Pooling(Pair):
 
 
 class StridedSlice(Pair):
-    operation, says = "slice", "give the stride a dimension"
+    operation, says = "slice", "give the stride its own dimension"
     output = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 
     @staticmethod
@@ -848,7 +848,7 @@ class BackwardScan(Pair):
 
 
 class PureCallback(Pair):
-    operation, says = "pure_callback", "there is no Python there"
+    operation, says = "pure_callback", "own core, without Python"
 
     @staticmethod
     def refused(x_ref, o_ref):
