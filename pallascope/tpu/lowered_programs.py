@@ -60,7 +60,7 @@ def lower_for_sharding(program: LoweredProgram, sharding: Any, platform: str) ->
     import jax
 
     placed = [jax.ShapeDtypeStruct(t.shape, _dtype(t), sharding=sharding) for t in program.inputs]
-    # Without inputs, only the outputs say for which device it is compiled.
+    # Without inputs, only the outputs name the device to compile for.
     launched = jax.jit(export_from_program(program, platform).call, out_shardings=sharding)
     return launched.trace(*placed).lower(lowering_platforms=(platform,))
 
