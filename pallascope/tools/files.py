@@ -38,7 +38,7 @@ def describe_os_error(error: OSError) -> str:
     return message + hint if error.errno in _READ_ONLY else message
 
 
-#: The exit code if the reader of the output has closed the pipe, as rich has it too.
+#: The exit code if the reader of the output has closed the pipe; rich uses the same.
 EXIT_CLOSED_PIPE = 1
 
 
@@ -123,7 +123,7 @@ def function_at(place: str) -> Function:
 
 
 def user_line(error: BaseException) -> str:
-    """The traceback's innermost line in the user's code, as lines of text; "" if there is none."""
+    """The traceback's innermost line in the user's code, as text; "" if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "site-packages" not in frame.filename and not frame.filename.startswith(_LIBRARIES):
             return f"\n  line   {frame.filename}:{frame.lineno}\n             {frame.line}"
