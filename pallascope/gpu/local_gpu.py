@@ -1,17 +1,17 @@
 """Finds the GPU of this machine, and runs programs on it in a child process.
 
-Which GPU jax can use here, or why none: by files first, then by a process that asks jax.
-Where there is no driver, no plugin, or the environment hides every GPU, no process is started. The
-process has an environment of its own: that of workers keeps jax on the CPU.
+It looks for files first, then starts a process that asks jax. No process is started if there is no
+driver or plugin, or if the environment hides every GPU. The process has its own environment, since
+that of workers keeps jax on the CPU.
 
-A program run on the GPU in a process of its own, which ends with it or with its time.
-A kernel that writes where it must not takes the CUDA context with it, and one that waits for ever
-never gives the GPU back: both cost that process, and nothing else. One such process runs at a time,
-whatever else grades on this machine: two would time each other.
+A program runs on the GPU in its own process, which ends with it or with its time. A kernel that
+writes out of bounds breaks the CUDA context, and one that waits for ever never frees the GPU: only
+that process is lost. Only one such process runs at a time, even if several gradings run on this
+machine, because two would disturb each other's times.
 
-compute-sanitizer around the process that runs a program: where it is, and what it reports.
-memcheck knows each allocation, so the process allocates one by one for it: inside of the large
-piece that jax keeps otherwise, every address is valid. racecheck watches shared memory.
+compute-sanitizer can run around the process. memcheck knows each allocation, so the process
+allocates arrays one by one for it: inside of the large piece that jax allocates otherwise, every
+address is valid. racecheck watches shared memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DETECTION_SECONDS = 120.0
 HOPPER = (9, 0)
 NEEDED = "a Hopper (H100, H200) or newer"
 
-#: Runs the process with an environment: its exit code, and what it prints.
+#: Runs the process with an environment; returns its exit code and its output.
 Ask = Callable[[Mapping[str, str]], tuple[int, str]]
 
 _MARK = "pallas-katas-gpu:"
@@ -63,7 +63,7 @@ print("{_MARK}", getattr(device, "compute_capability", ""), device.device_kind, 
 class Here:
     """The GPU that jax calls `title`, with its compute capability; or `why_not`.
 
-    `none`: there is no sign of any, so there is nothing to tell that is not expected.
+    `none`: there is no sign of a GPU, so a message isn't needed.
     """
 
     title: str = ""
@@ -72,7 +72,7 @@ class Here:
     none: bool = False
 
     def why_not_for(self, chip: GpuChip) -> str:
-        """Why a kernel for `chip` is not run here; "" where it can be."""
+        """The reason if a kernel for `chip` can't run here, otherwise ""."""
         if self.why_not:
             return self.why_not
         if self.capability < HOPPER:
@@ -105,9 +105,9 @@ def here(
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of `environ`, what a process that uses the GPU gets: what keeps workers off it is taken out.
+    """The environment for a process that uses the GPU, without the settings that keep workers off.
 
-    XLA's flags are for what is interpreted on a CPU, and some of them no GPU takes.
+    XLA's flags are for programs interpreted on a CPU; some aren't valid for a GPU.
     """
     kept = {name: value for name, value in environ.items() if name not in _OFF}
     return {**kept, "JAX_PLATFORMS": "cuda", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -117,12 +117,12 @@ _OFF = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "XLA_FLAGS")
 
 
 def _driver(root: Path) -> bool:
-    """Whether a driver has made its devices: on Linux, or on Windows' Linux."""
+    """Whether a driver's devices exist: on Linux, or on Windows' Linux."""
     return (root / "dev/nvidiactl").exists() or (root / "dev/dxg").exists()
 
 
 def _hidden(environ: Mapping[str, str]) -> str:
-    """By which variable whoever started this keeps jax from every GPU."""
+    """The variable in the environment that keeps jax from every GPU, as a message."""
     platforms = environ.get("JAX_PLATFORMS", "")
     if platforms and not {"cuda", "gpu"} & {name.strip() for name in platforms.split(",")}:
         return f"JAX_PLATFORMS={platforms} keeps jax from the GPU"
@@ -149,7 +149,7 @@ def _asked(environ: Mapping[str, str]) -> tuple[int, str]:
     return ran.returncode, ran.stdout.decode(errors="replace")
 
 
-#: What tells more than the exception that jax raises in the end, which may have no words.
+#: Signs of the cause; the exception that jax raises in the end may have no message.
 _SIGNS = ("CUDA_ERROR", "CUDA driver", "Unable to load", "cannot open shared object", "cuInit")
 
 
@@ -158,7 +158,7 @@ def _reason(code: int, printed: str) -> str:
     if telling := [line for line in lines if any(sign in line for sign in _SIGNS)]:
         return telling[-1]
     if lines and lines[-1] == "AssertionError":
-        return "it finds none that works, and does not say why"
+        return "it finds none that works, and gives no reason"
     return lines[-1] if lines else f"exit code {code}"
 
 
@@ -178,10 +178,10 @@ def _read(code: int, printed: str) -> Here:
 PATIENCE = 120.0
 
 _LOCK = "pallas-katas-gpu.lock"
-#: A part of the memory in one piece: what is made one after the other then lies so.
+#: A part of the memory in one piece, so that successive allocations are neighbours.
 _IN_ONE_PIECE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"}
 
-#: Starts a child that runs a module, with an environment and with what stands before its command.
+#: Starts a child that runs a module, with an environment and a prefix of its command.
 Start = Callable[[str, Mapping[str, str], Sequence[str]], ChildProcess]
 
 
@@ -194,7 +194,7 @@ def run(
 ) -> GpuRunResult:
     """The result of a program on the GPU of this machine.
 
-    `before` stands before the process's command. `added` goes to its environment.
+    `before` precedes the process's command. `added` goes to its environment.
     """
     environ = {**environment(os.environ), **added}
     with alone(), start(local_gpu_process.__name__, environ, before) as child:
@@ -209,7 +209,7 @@ def _answer(child: ChildProcess, patience: float) -> GpuRunResult:
             left = max(deadline - time.monotonic(), 0.0)
             answer = child.answer(GpuRunStage | GpuRunResult, left)
             if isinstance(answer, GpuRunResult):
-                child.close(left)  # a tool before its command writes its log at its end
+                child.close(left)  # a tool around its command writes its log at its end
                 return answer
             stage = answer
     except ChildTimeout as error:
@@ -226,7 +226,7 @@ def alone(file: Path | None = None) -> Iterator[None]:
         import fcntl
 
         lock = _opened(file or Path(tempfile.gettempdir(), _LOCK))
-    except (ImportError, OSError):  # there is no such lock, or no way to have it
+    except (ImportError, OSError):  # no such lock, or no way to acquire it
         yield
         return
     try:
@@ -237,7 +237,7 @@ def alone(file: Path | None = None) -> Iterator[None]:
 
 
 def _opened(file: Path) -> int:
-    """To be locked, a file that another user has made need only be read."""
+    """Open a file to lock it; read access is enough for a file of another user."""
     try:
         return os.open(file, os.O_RDONLY)
     except FileNotFoundError:
@@ -245,10 +245,10 @@ def _opened(file: Path) -> int:
 
 
 MEMCHECK, RACECHECK = "memcheck", "racecheck"
-#: Seconds for one process: each access of the kernel is looked at.
+#: Seconds for one process: the tool checks each access of the kernel.
 SANITIZER_PATIENCE = 300.0
-MOST = 20  # reports that the tool prints; one is told
-PADDING = 4096  # bytes behind each allocation that no access may touch
+MOST = 20  # reports that the tool prints; one is shown
+PADDING = 4096  # bytes after each allocation that no access may touch
 
 _NAME = "compute-sanitizer"
 _ONE_BY_ONE = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
@@ -257,7 +257,7 @@ _WHEELS = ("nvidia/cuda_sanitizer_api", "nvidia/cu13", "nvidia/cu12")
 
 _ACCESS = re.compile(r"[Ii]nvalid __(\w+)__ (\w+) of size (\d+)(?: bytes)?")
 _TENSOR = re.compile(r"(Tensor Memory .*)\.")
-#: racecheck counts barriers by what the compiler tells of them, and may have counted too few.
+#: racecheck counts barriers by the compiler's information, and may have counted too few.
 _UNRELIABLE = "overflow of tracked"
 _THREAD = re.compile(r"by thread \((\d+), ?(\d+), ?(\d+)\) in block \((\d+), ?(\d+), ?(\d+)\)")
 _ADDRESS = re.compile(r"(?:Address|Access at) 0x[0-9a-f]+ is (misaligned|out of bounds|located .+)")
@@ -274,10 +274,10 @@ Coordinates = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SanitizerReport:
-    """One thing that a tool has seen.
+    """One report of a tool.
 
-    `space` is "global", "shared" or "local"; `what` the access or the two, and `why` what is wrong
-    with it. `thread` and `block` are those of the first access, () where the tool names none.
+    `space` is "global", "shared" or "local"; `what` is the access or the two accesses, and `why`
+    the error. `thread` and `block` are those of the first access, () if the tool names none.
     """
 
     tool: str
@@ -289,7 +289,7 @@ class SanitizerReport:
     block: Coordinates = ()
 
     def __str__(self) -> str:
-        """In one line, without its end: "a write of 4 bytes to global memory …"."""
+        """In one line, without a full stop: "a write of 4 bytes to global memory …"."""
         who = f"thread {_told(self.thread)}" if self.thread else ""
         where = f"block {_told(self.block)}" if self.block else ""
         parts = [p for p in (who, where, f"kernel {self.kernel}" if self.kernel else "") if p]
@@ -297,7 +297,7 @@ class SanitizerReport:
 
 
 def found(environ: Mapping[str, str], root: Path = Path("/")) -> Path | None:
-    """Where compute-sanitizer is: on PATH, below the CUDA root, or in NVIDIA's packages."""
+    """The path of compute-sanitizer: on PATH, below the CUDA root, or in NVIDIA's packages."""
     if there := shutil.which(_NAME, path=environ.get("PATH", "")):
         return Path(there)
     roots = [environ[name] for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT") if name in environ]
@@ -314,7 +314,7 @@ def look(
     start: Start = ChildProcess.running,
     patience: float = SANITIZER_PATIENCE,
 ) -> tuple[SanitizerReport, ...] | None:
-    """A tool's reports of one run; None where the tool has not come to an end."""
+    """A tool's reports of one run; None if the tool hasn't finished."""
     with tempfile.TemporaryDirectory(prefix="pallas-katas-gpu-") as folder:
         log = Path(folder, "sanitizer.log")
         run(question, patience, start, command(program, tool, log), _ONE_BY_ONE)
@@ -322,7 +322,7 @@ def look(
 
 
 def command(program: Path, tool: str, log: Path) -> list[str]:
-    """What stands before the command that is looked at, and no process that this one starts."""
+    """The tool's command, to precede a command; processes started by that aren't checked."""
     return [
         *(str(program), "--tool", tool, "--log-file", str(log), "--print-limit", str(MOST)),
         *("--show-backtrace", "no", "--target-processes", "application-only"),
@@ -331,9 +331,9 @@ def command(program: Path, tool: str, log: Path) -> list[str]:
 
 
 def reports(log: str, tool: str) -> tuple[SanitizerReport, ...] | None:
-    """What a log reports, first what names a thread; None where the tool itself has failed.
+    """The reports in a log, those with a thread first; None if the tool itself has failed.
 
-    That it has where there is neither a summary nor a report, or where it says so.
+    The tool has failed if it says so, or if there is neither a summary nor a report.
     """
     lines = [line.lstrip("= \t") for line in log.splitlines() if line.startswith("=====")]
     if any(_UNRELIABLE in line for line in lines):
@@ -368,7 +368,7 @@ def _accessed(access: re.Match[str]) -> tuple[str, str]:
 
 
 def _races(lines: Sequence[str]) -> Iterator[SanitizerReport]:
-    """racecheck's analysis names both places; its hazards the threads too."""
+    """racecheck's analysis names both places; its hazards also name the threads."""
     for number, line in enumerate(lines):
         rest = list(_until(lines[number + 1 :], _RACE, _HAZARD))
         if race := _RACE.search(line):
@@ -393,7 +393,7 @@ def _races(lines: Sequence[str]) -> Iterator[SanitizerReport]:
 
 
 def _until(lines: Sequence[str], *begins: re.Pattern[str]) -> Iterator[str]:
-    """The lines that belong to a report: up to the next, or to an empty one."""
+    """The lines that belong to a report: up to the next report, or to an empty line."""
     for line in lines:
         if not line or any(begin.search(line) for begin in begins):
             return
@@ -401,7 +401,7 @@ def _until(lines: Sequence[str], *begins: re.Pattern[str]) -> Iterator[str]:
 
 
 def _kernel(at: str) -> str:
-    """The kernel's name of a place; "" where it has none."""
+    """The kernel's name in a place; "" if there is none."""
     place = re.sub(r"^0x[0-9a-f]+ in ", "", at.strip())
     name = re.match(r"(?:\S+?:\d+:)?([A-Za-z_]\w*)", place)
     return name[1] if name else ""

@@ -144,7 +144,7 @@ def test_an_order_of_float32_that_wgmma_does_not_take() -> None:
 def test_a_swizzle_that_does_not_fit_the_tiling() -> None:
     found = refusal(launches.one_wgmma, A, A, a_transforms=tiled(64, 64))
     assert found.kind is GpuRefusalKind.LAYOUT
-    assert found.message == "a swizzle of 64 bytes goes with a tiling whose last size is 32"
+    assert found.message == "a swizzle of 64 bytes needs a tiling whose last size is 32"
     assert "gpu_launches.py" in found.line
 
 
