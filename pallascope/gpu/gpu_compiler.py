@@ -75,7 +75,7 @@ def prepare(folder: Path) -> Path:
 
 
 def compile_program(program: LoweredProgram, chip: GpuChip, kernels: Path) -> Compiled:
-    """Compile for the chip, and read the files in `kernels`. Raises what XLA raises."""
+    """Compile for the chip, and read the files in `kernels`. Propagates exceptions from XLA."""
     import jax
 
     jax.config.update("jax_persistent_cache_min_compile_time_secs", math.inf)

@@ -266,7 +266,7 @@ def run_interpreted(
 ) -> list[np.ndarray]:
     """The results as a flat list on the host; races go to `noted` when they are found.
 
-    Raises what the interpreter raises, and removes its state.
+    Propagates exceptions from the interpreter, and removes its state.
     """
     with interpreted(launch, noted) as program:
         return program(args)

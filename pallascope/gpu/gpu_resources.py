@@ -203,7 +203,7 @@ class SharedBuffer:
 def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[SharedBuffer, ...]:
     """All allocations of the kernels of `function(*args)`, the largest first.
 
-    Raises what jax raises while it traces.
+    Propagates exceptions from tracing.
     """
     import jax
 

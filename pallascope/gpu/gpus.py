@@ -145,7 +145,7 @@ def description(chip: GpuChip) -> str:
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip) -> LoweredProgram:
-    """Trace and lower `function(*args)` for a chip. Raises what jax raises."""
+    """Trace and lower `function(*args)` for a chip. Propagates exceptions from jax."""
     import jax
 
     from pallascope.tpu.lowered_programs import program_from_export

@@ -414,7 +414,7 @@ def run(
     reach: Callable[[GpuRunStage], None],
     extent: Callable[[Any], Extent] = extent_of,
 ) -> GpuRunResult:
-    """The result of a run on a device of jax's platform. Raises what jax raises."""
+    """The result of a run on a device of jax's platform. Propagates exceptions from jax."""
     import jax
 
     reach(GpuRunStage.COMPILING)

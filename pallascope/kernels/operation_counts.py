@@ -55,7 +55,7 @@ def flops(
     """Operations of `function(*args)`: two for each multiply-add of a matrix product, otherwise one
     for each computed or reduced element. Conversions, comparisons and layouts don't count.
 
-    With `products_alone`, only those of matrix products. Raises what tracing raises.
+    With `products_alone`, only those of matrix products. Propagates exceptions from tracing.
     """
     closed = jax.make_jaxpr(function)(*args)
     return sum(
@@ -71,7 +71,7 @@ def flops_by_dtypes(
     """The operations of matrix products, by the dtypes of their two operands, and all others.
 
     The dtype of an operand is that before its conversions: XLA multiplies int8 that was converted
-    to int32 as int8. Unused operations are left out. Raises what tracing raises.
+    to int32 as int8. Unused operations are left out. Propagates exceptions from tracing.
     """
     closed = jax.make_jaxpr(function)(*args)
     used, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))

@@ -66,7 +66,7 @@ class TracedLaunch:
         args: Sequence[ArrayLike | jax.ShapeDtypeStruct],
         kwargs: Mapping[str, object],
     ) -> TracedLaunch:
-        """Trace `function(*args, **kwargs)`. Raises what the function and JAX raise."""
+        """Trace `function(*args, **kwargs)`. Propagates exceptions from the function and JAX."""
         return cls(jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args).jaxpr)
 
     @classmethod

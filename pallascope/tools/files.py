@@ -67,7 +67,7 @@ def exit_code(command: Callable[[], int], name: str) -> int:
 def load_module(file: Path, name: str = "") -> ModuleType:
     """Import a file as a new module, named `name` or after the file.
 
-    Raises what the file raises.
+    Propagates exceptions from the file.
     """
     spec = importlib.util.spec_from_file_location(name or file.stem, file)
     assert spec is not None
@@ -79,7 +79,7 @@ def load_module(file: Path, name: str = "") -> ModuleType:
 
 
 def load_source(file: str, content: bytes) -> ModuleType:
-    """Import a file's content as a new module named after it. Raises what the file raises.
+    """Import a file's content as a new module named after it. Propagates exceptions from the file.
 
     The file itself need not exist: tracebacks show the lines of `content`.
     """

@@ -60,7 +60,7 @@ def program_of(
     """A program for `args`, which are ShapeDtypeStructs, on one TensorCore of a chip.
 
     Bytes and operations are those of the program as written. The chip's bandwidth and peaks are
-    those of `pltpu.get_tpu_info()`. Raises what tracing raises.
+    those of `pltpu.get_tpu_info()`. Propagates exceptions from tracing.
     """
     import jax
     from jax.experimental.pallas import tpu as pltpu
@@ -92,7 +92,7 @@ def min_compute_seconds(function: Callable[..., Any], args: Sequence[Any], chip:
     """The least seconds for a program's operations on all cores of a chip: products at the MXUs'
     peak, and at the same time all other operations at the VPUs' peak.
 
-    A loop of unknown length counts as one iteration. Raises what tracing raises.
+    A loop of unknown length counts as one iteration. Propagates exceptions from tracing.
     """
     from pallascope.kernels import flops_by_dtypes
 

@@ -101,7 +101,7 @@ def lower_for_mesh(
 ) -> Any:
     """Trace and lower a kernel for a mesh of devices of the chip's topology.
 
-    Raises CompilerUnavailable, and what jax raises.
+    Raises CompilerUnavailable; propagates exceptions from jax.
     """
     import jax
     import numpy as np
@@ -128,7 +128,7 @@ def lower_for_mesh(
 def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     """Trace and lower a function for one device of the chip's topology.
 
-    Raises CompilerUnavailable, and what jax raises.
+    Raises CompilerUnavailable; propagates exceptions from jax.
     """
     import jax
 
@@ -146,7 +146,7 @@ def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
 
 
 def compiled(lowered: Any, **options: int) -> str:
-    """Compile a lowered program to scheduled HLO. Raises what the compiler raises."""
+    """Compile a lowered program to scheduled HLO. Propagates exceptions from the compiler."""
     import jax
 
     # jax would store the program in its cache, but couldn't load it again: there is no TPU.

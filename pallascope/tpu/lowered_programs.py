@@ -25,7 +25,7 @@ class LoweredProgram:
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> LoweredProgram:
-    """Trace and lower `function(*args)` for one TensorCore of a chip. Raises what jax raises."""
+    """Trace and lower `function(*args)` for one TensorCore. Propagates exceptions from jax."""
     import jax
 
     from pallascope.kernels.lowering import for_chip

@@ -132,7 +132,7 @@ def lanes(kernel: Prediction, max_events: int = MAX_EVENTS) -> Lanes:
 
 
 def last_complete_cycle(schedule: Schedule, max_events: int = MAX_EVENTS) -> float:
-    """The cycle from which on a list of events is incomplete; else the schedule's end."""
+    """The cycle at which a list of events becomes incomplete; otherwise the schedule's end."""
     ends = [schedule.cycles]
     if len(schedule.turns) >= max_events:
         ends.append(schedule.turns[-1])

@@ -212,7 +212,7 @@ def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
 
 
 def _sources(kernel: TracedKernel, labels: tuple[str, ...]) -> dict[OperandSource, str]:
-    """The operands by the schedule's numbers: grid sizes, then inputs; outputs separately."""
+    """The operands by the schedule's numbers: grid sizes, inputs, then outputs, numbered on."""
     operands = zip(kernel.call.operands, labels, strict=True)
     passed = [label for operand, label in operands if operand.role is not Role.SCRATCH]
     first = kernel.call.grid.count(None)
