@@ -33,7 +33,7 @@ def test_what_a_kernel_takes(
     for words in (
         "double_by_tma compiled for a GPU h100",
         "32 × 64 blocks, for 132 multiprocessors",
-        "128 of a block: 1 warpgroup\n",
+        "128 per block: 1 warpgroup\n",
         "64.02 KiB of a block's 227 KiB (28%)",
         "90 per thread",
         "3 blocks on a multiprocessor, 19% of its warps; bound by shared memory",
