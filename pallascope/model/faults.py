@@ -149,7 +149,7 @@ class GpuHazard(enum.Enum):
     LEAVING = "memory is written while a copy may still be reading it"
     NOT_DRAINED = "the kernel ends before a copy from its memory has ended"
     LAPPED = "a barrier completes twice before a wait on it"
-    NEVER_ARRIVES = "a wait on a barrier at which too few threads arrive"
+    NEVER_ARRIVES = "a wait on a barrier with too few arrivals"
 
 
 @dataclass(frozen=True, slots=True)

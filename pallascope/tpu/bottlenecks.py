@@ -135,8 +135,8 @@ def _remedy(own: Prediction, label: str, inward: bool) -> str:
     if kept is not None and kept.axis is None:
         return "It moves once, and compute can't start until it arrives: use a smaller block."
     return (
-        "The next block moves during this step's compute, which has to take as long as the move: "
-        "give each step more work for the bytes that it moves, or move fewer bytes."
+        "The next block moves during this step's compute, and the core waits if the move takes "
+        "longer: give each step more work for the bytes that it moves, or move fewer bytes."
     )
 
 
