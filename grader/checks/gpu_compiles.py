@@ -246,5 +246,5 @@ def refused_while_traced(problem: Problem) -> tuple[str, str]:
     lines = [line.strip() for line in problem.traceback.splitlines() if line.strip()]
     asserted = problem.kind == "AssertionError" and not problem.message
     if asserted and any("tiling" in line for line in lines[-4:]):
-        return "a tiling that does not divide the last axes of its array", "layout"
+        return "a tiling that doesn't divide the last axes of its array", "layout"
     return "", ""

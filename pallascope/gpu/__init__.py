@@ -1,10 +1,10 @@
-"""What a GPU would make of a Mosaic GPU kernel, found out without one.
+"""Compiles a Mosaic GPU kernel and measures its resources without a GPU.
 
-jax is imported when a function that needs it is called. Tracing and lowering need jax alone, and
-find most refusals; compiling needs the extra "gpu".
+jax is imported when a function that needs it is called. Tracing and lowering need only jax, and
+find most errors; compiling needs the extra "gpu".
 
-compute_sanitizer    Runs compute-sanitizer around a program on the GPU, and reads its reports
-gpu_compile_errors   Reads why a Mosaic GPU kernel can't be traced, lowered or compiled
+compute_sanitizer    Runs a program on the GPU under compute-sanitizer, and parses its reports
+gpu_compile_errors   Parses errors from tracing, lowering or compiling a Mosaic GPU kernel
 gpu_compile_process  Compiles for a GPU in a child process
 gpu_compiler         Compiles with XLA and ptxas in this process, without a GPU
 gpu_interpreter      Runs a GPU launch in Mosaic GPU's interpreter on the CPU
@@ -13,7 +13,7 @@ gpu_screen           The compiler's numbers for a GPU kernel, on a terminal
 gpus                 The table of GPUs, and tracing for one of them
 local_gpu            Finds the GPU of this machine, and runs programs on it in a child process
 local_gpu_process    The child process that runs and times a program on the GPU
-operations           The meaning of Mosaic GPU's operations, and tables that they look up
+operations           The events of Mosaic GPU's operations, and tables that threads look up
 thread               Follows one GPU thread through its trace: its events, in order
 thread_block         Simulates a block of GPU threads in several orders, and finds races
 thread_events        Events of a GPU thread on shared memory and barriers, as data
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pallascope.gpu.gpus import CHIPS, GpuChip, named
     from pallascope.gpu.toolchain import NotInstalled, why_not
 
-#: Where each name is. Processes that trace launches import one module of this package; the rest
-#: is loaded for who asks for it.
+#: The module of each name. Processes that trace launches import one module of this package; the
+#: others are loaded on first use.
 _HOMES = {
     **dict.fromkeys(("CHIPS", "GpuChip", "named"), "gpus"),
     "compiled_for": "gpu_compile_process",

@@ -1,4 +1,4 @@
-"""What a GPU's compiler makes of any function that launches Mosaic GPU kernels.
+"""Compiles the Mosaic GPU kernels of a function, and prints their resources.
 
     python -m pallascope.gpu matmul.py:matmul --case 'f16[4096,4096] f16[4096,4096]' --chip h100
 
@@ -30,7 +30,7 @@ from pallascope.tpu.call_arguments import CallArguments, call_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns the exit code: 0 compiled, 1 refused or no kernel, 2 misused."""
+    """Run the command. Returns the exit code: 0 compiled, 1 refused or no kernel, 2 wrong usage."""
     return exit_code(lambda: _run(arguments), "pallascope.gpu")
 
 
@@ -44,7 +44,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except NotInstalled as error:
         print(
             f"pallascope.gpu: jax lowers it for the {options.chip}; not checked: whether it "
-            f"compiles and what it takes there. {error}",
+            f"compiles, and its resources there. {error}",
             file=sys.stderr,
         )
         return 2
@@ -53,18 +53,18 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pallascope.gpu",
-        description="Compile the Mosaic GPU kernels that a function launches, and print what they "
-        "take: registers, spills, shared memory, occupancy, instructions. Needs no GPU, and runs "
+        description="Compile the Mosaic GPU kernels that a function launches, and print their "
+        "registers, spills, shared memory, occupancy and instructions. Needs no GPU and runs "
         f"nothing; the compiler: {install_hint('gpu')}.",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME.",
     )
-    parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")
+    parser.add_argument("function", metavar="FUNCTION", help="launches the kernels")
     parser.add_argument(
         "--case",
         required=True,
         metavar="ARGUMENTS",
-        help="its arguments in one text: arrays as dtype[shape], then keywords as NAME=VALUE, such "
-        "as 'f16[4096,4096] f16[4096,4096] tile=128'",
+        help="its arguments as one string: arrays as dtype[shape], then keywords as NAME=VALUE, "
+        "such as 'f16[4096,4096] f16[4096,4096] tile=128'",
     )
     parser.add_argument(
         "--chip", choices=list(CHIPS), default=DEFAULT, help="the GPU (default: %(default)s)"
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_seconds,
         default=PATIENCE,
         metavar="SECONDS",
-        help="stop the compiler after so long (default: %(default)g)",
+        help="stop the compiler after this time (default: %(default)g)",
     )
     return parser
 
@@ -85,7 +85,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of seconds above 0")
     return seconds
 
 
@@ -97,7 +97,7 @@ def _compiled(options: argparse.Namespace, console: Console) -> int:
     answer = compiled_for(function, case.arrays(), chip, options.timeout)
     buffers: tuple[SharedBuffer, ...] = ()
     if answer.failure and answer.failure.kind is GpuRefusalKind.SHARED_MEMORY:
-        with contextlib.suppress(Exception):  # the refusal itself is told in any case
+        with contextlib.suppress(Exception):  # the refusal itself is printed in any case
             buffers = buffers_of(function, case.arrays())
     name = options.function.rpartition(":")[2]
     show(screen(name, options.case, answer, buffers), console)
@@ -105,7 +105,7 @@ def _compiled(options: argparse.Namespace, console: Console) -> int:
 
 
 def _bound(function: Function, case: CallArguments) -> Function:
-    """The function with the case's keywords. Raises ValueError where one is none of its own."""
+    """The function with the case's keywords. Raises ValueError for one that it doesn't have."""
     parameters = inspect.signature(function).parameters
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     unknown = [] if anything else [name for name in case.keywords if name not in parameters]
@@ -116,7 +116,7 @@ def _bound(function: Function, case: CallArguments) -> Function:
 
 
 def _load_jax() -> None:
-    """With the CUDA plugin, jax says that there is no driver, whatever one sets, when loaded."""
+    """Import jax without its CUDA plugin's message that there is no driver."""
     with open(os.devnull, "wb") as nowhere:
         before = os.dup(2)
         os.dup2(nowhere.fileno(), 2)

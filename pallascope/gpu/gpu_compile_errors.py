@@ -1,7 +1,7 @@
-"""Reads why a Mosaic GPU kernel can't be traced, lowered or compiled.
+"""Parses errors from tracing, lowering or compiling a Mosaic GPU kernel.
 
-The texts are those of jax 0.10.2 and 0.12.0.1 and of CUDA 12.9's ptxas. What none of the rows
-knows stays whole, as an INTERNAL failure.
+The texts are those of jax 0.10.2 and 0.12.0.1 and of CUDA 12.9's ptxas. A text of unknown form
+becomes an INTERNAL failure with its full text.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from pallascope.tools.files import user_line
 
 
 class GpuRefusalKind(enum.Enum):
-    """What a kernel failed by."""
+    """The kind of a refusal."""
 
-    SHARED_MEMORY = "shared memory"  # it asks for more than a block may have
+    SHARED_MEMORY = "shared memory"  # it needs more than a block may have
     PRIMITIVE = "primitive"  # Mosaic GPU has no rule for a jax operation
-    WGMMA = "wgmma"  # shapes, dtypes or layouts that the matrix unit does not take
+    WGMMA = "wgmma"  # shapes, dtypes or layouts that the matrix unit doesn't support
     TMA = "tma"  # a copy that the TMA engine can't do
     SHAPES = "shapes"  # a copy whose two sides have different shapes
-    TENSOR_MEMORY = "tensor memory"  # it is used as threads or a Hopper use other memory
-    LAYOUT = "layout"  # how an array lies in registers or in shared memory: tiling, swizzle
+    TENSOR_MEMORY = "tensor memory"  # used like another memory, as threads or a Hopper use theirs
+    LAYOUT = "layout"  # an array's layout in registers or in shared memory: tiling, swizzle
     THREADS = "threads"  # more threads or barriers than a block may have
-    CHIP = "chip"  # an instruction that this generation does not have
+    CHIP = "chip"  # an instruction that this generation doesn't have
     TRITON = "triton"  # Pallas' Triton backend, which compiles pallas_call on a GPU
     PTXAS = "ptxas"  # the assembler refuses it
     PYTHON = "python"  # the function raised while it was traced
     TIMEOUT = "timeout"  # the compiler took too long
     ABORT = "abort"  # the compiler ended its process
-    INTERNAL = "internal"  # all else
+    INTERNAL = "internal"  # anything else
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRefusal:
-    """A refusal: what it is in words, the whole text, and the user's line where it is known.
+    """A refusal: the message, the whole text, and the user's line if it is known.
 
-    Sizes are bytes, and 0 unless shared memory is what was too small.
+    Sizes are in bytes, and 0 unless there was too little shared memory.
     """
 
     kind: GpuRefusalKind
@@ -64,7 +64,7 @@ _ROWS: tuple[tuple[GpuRefusalKind, str, str], ...] = (
     (
         GpuRefusalKind.WGMMA,
         r"WGMMA requires m and n to be multiples of 64 and 8, got (?P<m>\d+) and (?P<n>\d+)",
-        "wgmma takes multiples of 64 rows and of 8 columns: one of these sizes is none: {m}, {n}",
+        "wgmma takes multiples of 64 rows and of 8 columns; one of these sizes isn't: {m}, {n}",
     ),
     (
         GpuRefusalKind.WGMMA,
@@ -105,18 +105,18 @@ _ROWS: tuple[tuple[GpuRefusalKind, str, str], ...] = (
     (
         GpuRefusalKind.TENSOR_MEMORY,
         r"MMA barrier must have orders_tensor_core set to True",
-        "the tensor cores can't arrive at this barrier: it is without orders_tensor_core=True",
+        "the tensor cores can't arrive at this barrier: it has no orders_tensor_core=True",
     ),
     (GpuRefusalKind.WGMMA, r"\b(?P<text>(?:WGMMA|wgmma)\b[^\n]{5,160})", "{text}"),
     (
         GpuRefusalKind.LAYOUT,
         r"Swizzle (?P<bytes>\d+) requires the trailing dimension to be of size (?P<size>\d+)",
-        "a swizzle of {bytes} bytes goes with a tiling whose last size is {size}",
+        "a swizzle of {bytes} bytes needs a tiling whose last size is {size}",
     ),
     (
         GpuRefusalKind.LAYOUT,
         r"must have a number of elements that is a multiple of 128 \(got (?P<got>\d+)\)",
-        "a warpgroup's 128 threads share the elements of an array: {got} is no multiple of 128",
+        "a warpgroup's 128 threads share the elements of an array: {got} isn't a multiple of 128",
     ),
     (
         GpuRefusalKind.LAYOUT,
@@ -138,7 +138,7 @@ _ROWS: tuple[tuple[GpuRefusalKind, str, str], ...] = (
     (
         GpuRefusalKind.TMA,
         r"all GMEM strides except the last one to be a multiple of 16 bytes",
-        "TMA wants the rows of an array in HBM to be a multiple of 16 bytes long",
+        "TMA needs an array in HBM whose rows are a multiple of 16 bytes long",
     ),
     (
         GpuRefusalKind.SHAPES,
@@ -155,8 +155,8 @@ _ROWS: tuple[tuple[GpuRefusalKind, str, str], ...] = (
     (
         GpuRefusalKind.LAYOUT,
         r"Tiling .* does not apply to shape (?P<shape>\([\d, ]+\))",
-        "no layout of a warpgroup's registers has the shape {shape}; a value for each row is "
-        "spread by lax.broadcast_in_dim(rows, shape, [0])",
+        "no layout of a warpgroup's registers has the shape {shape}; to broadcast a value for each "
+        "row, use lax.broadcast_in_dim(rows, shape, [0])",
     ),
     (
         GpuRefusalKind.THREADS,
@@ -185,7 +185,7 @@ _LOCATION = re.compile(r'loc\("([^"]+)":(\d+):\d+')
 
 
 def read_refusal(error: BaseException) -> GpuRefusal:
-    """What jax raised while it traced or lowered a function says."""
+    """Parse an exception that jax raised while it traced or lowered a function."""
     text = f"{type(error).__name__}: {error}"
     line = user_line(error)
     found = read_text(str(error), text)
@@ -199,7 +199,7 @@ def read_refusal(error: BaseException) -> GpuRefusal:
 
 
 def read_text(text: str, full: str = "") -> GpuRefusal | None:
-    """What a text of the compiler says; None where no row knows it."""
+    """Parse the compiler's output; None for a text of unknown form."""
     for kind, pattern, words in _COMPILED:
         if found := pattern.search(text):
             named = {name: _grouped(value) for name, value in found.groupdict().items()}
@@ -209,7 +209,7 @@ def read_text(text: str, full: str = "") -> GpuRefusal | None:
 
 
 def too_many_threads(chip: GpuChip, threads: int) -> GpuRefusal:
-    """ptxas and XLA compile a block of any size; the launch then fails."""
+    """The refusal of a block that is too large: ptxas and XLA compile it; the launch then fails."""
     most = chip.threads_of_block
     message = f"a block of {threads:,} threads, and {chip.name} launches {most:,} at most"
     return GpuRefusal(GpuRefusalKind.THREADS, message, message)
@@ -221,10 +221,10 @@ def timed_out(seconds: float) -> GpuRefusal:
 
 
 def _asserted(frame: traceback.FrameSummary, text: str, line: str) -> GpuRefusal:
-    """jax asserts some of its rules without a word."""
+    """Explains an assertion of jax without a message."""
     tiles = "tiling" in (frame.line or "")
     if tiles:
-        said = "a tiling that does not divide the last axes of what it is for"
+        said = "a tiling that doesn't divide the last axes of its array"
         return GpuRefusal(GpuRefusalKind.LAYOUT, said, text, line)
     return GpuRefusal(
         GpuRefusalKind.INTERNAL, f"jax asserts: {(frame.line or '').strip()}", text, line

@@ -1,9 +1,10 @@
 """Compiles for a GPU in a child process.
 
-XLA describes one GPU in a process, the compiler may abort, and Mosaic GPU reads the environment
-once for where it writes. So each question has its own process: about two seconds to start.
+XLA describes only one GPU per process, the compiler may abort, and Mosaic GPU reads its output
+folder from the environment only once. So each question has its own process, which takes about two
+seconds to start.
 
-`main` is the child's. It prints what XLA and ptxas print.
+`main` runs in the child, and prints the output of XLA and ptxas.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pallascope.tpu.lowered_programs import LoweredProgram
 
 @dataclass(frozen=True, slots=True)
 class CompileQuestion:
-    """What does the compiler make of the kernels in this program?"""
+    """Asks for the compiler's result for the kernels in this program."""
 
     program: LoweredProgram
     chip: str
@@ -53,7 +54,7 @@ def main() -> None:
         answer = Compiled(chip.name, failure=said)
     sys.stdout.flush()
     parent.send(codec.pack(answer))
-    os._exit(0)  # XLA's threads are not waited for
+    os._exit(0)  # doesn't wait for XLA's threads
 
 
 #: Seconds for one program. JAX's own attention for Hopper takes about five.
@@ -63,10 +64,10 @@ PATIENCE = 120.0
 def compiled_for(
     function: Callable[..., Any], args: Sequence[Any], chip: GpuChip, patience: float = PATIENCE
 ) -> Compiled:
-    """What a GPU's compiler makes of `function(*args)`: its kernels, or why it refuses.
+    """Compile `function(*args)` for a GPU: its kernels, or the reason for a refusal.
 
-    `args` are arrays or ShapeDtypeStructs. Raises NotInstalled where the program is right as far
-    as jax alone can tell, and the extra "gpu" is missing.
+    `args` are arrays or ShapeDtypeStructs. Raises NotInstalled if jax lowers the program, but the
+    extra "gpu" is missing.
     """
     try:
         program = program_of(function, args, chip)
@@ -76,7 +77,7 @@ def compiled_for(
 
 
 def compiled(program: LoweredProgram, chip: GpuChip, patience: float = PATIENCE) -> Compiled:
-    """The same of what was traced and lowered before. Raises NotInstalled."""
+    """The same for a program that was lowered before. Raises NotInstalled."""
     if reason := why_not():
         raise NotInstalled(reason)
     with ChildProcess.running(__name__, os.environ) as child:
@@ -90,7 +91,7 @@ def compiled(program: LoweredProgram, chip: GpuChip, patience: float = PATIENCE)
 
 
 def _with_words(answer: Compiled, printed: str) -> Compiled:
-    """The compiler's exception may say less than what it has printed before."""
+    """Adds the printed output, because the compiler's exception may say less."""
     failure = answer.failure
     if failure and failure.kind is GpuRefusalKind.INTERNAL and (said := read_text(printed)):
         return Compiled(answer.chip, answer.kernels, said)
@@ -100,7 +101,7 @@ def _with_words(answer: Compiled, printed: str) -> Compiled:
 def _ended(error: ChildEnded) -> GpuRefusal:
     """The refusal of a compiler that has ended its process.
 
-    Raises NotInstalled where the extra is incomplete.
+    Raises NotInstalled if the extra is incomplete.
     """
     if "NotInstalled" in error.last_line:
         raise NotInstalled(error.last_line.partition(": ")[2])

@@ -1,7 +1,7 @@
 """Compiles with XLA and ptxas in this process, without a GPU.
 
-One process compiles for one chip: after a first, XLA refuses to describe another. Mosaic GPU
-reads from the environment, at its first compilation, where to write what it makes.
+A process compiles for one chip only: XLA refuses to describe a second one. At its first
+compilation, Mosaic GPU reads its output folder from the environment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pallascope.tpu.lowered_programs import LoweredProgram, lower_for_sharding
 
 @dataclass(frozen=True, slots=True)
 class GpuKernel:
-    """One kernel as compiled. What could not be read is None."""
+    """One compiled kernel. Parts that couldn't be read are None."""
 
     name: str
     launch: LaunchShape | None
@@ -47,7 +47,7 @@ class GpuKernel:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What the compiler makes of a program for one chip: its kernels, or why it refuses."""
+    """The result of compiling a program for one chip: its kernels, or the reason for a refusal."""
 
     chip: str
     kernels: tuple[GpuKernel, ...] = ()
@@ -55,7 +55,7 @@ class Compiled:
 
 
 def prepare(folder: Path) -> Path:
-    """Set this process up to compile, before jax is imported; the folder that kernels go to.
+    """Set this process up to compile, before jax is imported; returns the folder of the kernels.
 
     Raises NotInstalled.
     """
@@ -75,7 +75,7 @@ def prepare(folder: Path) -> Path:
 
 
 def compile_program(program: LoweredProgram, chip: GpuChip, kernels: Path) -> Compiled:
-    """Compile for the chip, and read what is then in `kernels`. Raises what XLA raises."""
+    """Compile for the chip, and read the files in `kernels`. Propagates exceptions from XLA."""
     import jax
 
     jax.config.update("jax_persistent_cache_min_compile_time_secs", math.inf)
@@ -92,7 +92,7 @@ def _device(chip: GpuChip) -> Any:
     import jax
     from jax.experimental import topologies
 
-    jax.devices()  # finds the plugin, and makes it known to XLA
+    jax.devices()  # finds the plugin, and registers it with XLA
     described = topologies.get_topology_desc(
         platform="cuda",
         topology_name=chip.name,
@@ -103,7 +103,7 @@ def _device(chip: GpuChip) -> Any:
 
 
 def _kernel(ptx: Path, chip: GpuChip) -> GpuKernel:
-    """Of the files that Mosaic GPU writes for a kernel, which differ in their last suffix."""
+    """Read the files that Mosaic GPU writes for a kernel; they differ in their last suffix."""
     with _beside(ptx, "mlir-passes.log").open(encoding="utf-8", errors="replace") as passes:
         launch = read_launch(passes)
     resources = read_resources(_text(ptx, "ptxas"))
@@ -126,6 +126,6 @@ def _beside(ptx: Path, suffix: str) -> Path:
 
 
 def _number(ptx: Path) -> int:
-    """Kernels are numbered as they are compiled: "body_0", "step_1"."""
+    """Kernels are numbered in the order of compilation: "body_0", "step_1"."""
     number = ptx.stem.rpartition("_")[2]
     return int(number) if number.isdecimal() else 0

@@ -1,17 +1,15 @@
 """Runs a GPU launch in Mosaic GPU's interpreter on the CPU.
 
-Blocks of a grid that write the same elements, on a jax whose interpreter doesn't look.
-jax 0.10 runs one block after another and takes that for an order; jax 0.12 knows that a GPU has
-none. What is found here is noted in the form of jax's own races.
+A race is recorded as a text that begins with "RACE DETECTED" and names both lines; jax 0.12 raises
+it, jax 0.10 prints it and goes on. The backend has to be known (`carrier`).
 
-Tensor memory for an interpreter that has none: a Blackwell's products, as jax 0.10 can run them.
-There, a launch's tensor memory becomes shared memory, a product ends where it begins, and a load is
-a read. What is right stays right, and what nothing has written is NaN. No result shows that
-something happens before a product has ended: `gpu_order` finds it in the trace.
+jax 0.10 runs one block after another and assumes that order, so it doesn't find blocks that write
+the same elements; `between_blocks` finds them. jax 0.12 knows that a GPU's blocks have no order.
 
-Mosaic GPU's interpreter: a launch for a GPU, run on a CPU, with its races.
-jax 0.12 raises for a race, jax 0.10 prints it and goes on: either way it is noted as a text that
-begins with "RACE DETECTED" and names both lines. The backend has to be known (`carrier`).
+jax 0.10's interpreter has no tensor memory, which a Blackwell's products need. There, tensor memory
+becomes shared memory, a product ends where it begins, and a load is a read. Correct kernels stay
+correct, and unwritten memory is NaN. The results don't show a use of a product before it has ended:
+`thread_block` finds that in the trace.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ from pallascope.kernels.serialization import with_interpret
 from pallascope.kernels.traced_launch import TracedLaunch
 
 _GLOBAL_MEMORY = 0
-#: Where a kernel's memory keeps what each block has written, by allocation.
+#: The attribute of a kernel's memory that holds each block's writes, by allocation.
 _WRITTEN = "_written_by_blocks"
 
 
 @contextlib.contextmanager
 def between_blocks(note: Callable[[str], object]) -> Iterator[None]:
-    """Within it, the first part that two blocks of a kernel write to is noted as a race."""
+    """Records as a race the first part to which two blocks of a kernel write."""
     if (found := _memory_of_blocks_in_turn()) is None:
         yield
         return
@@ -79,7 +77,8 @@ def between_blocks(note: Callable[[str], object]) -> Iterator[None]:
 
 
 def _memory_of_blocks_in_turn() -> tuple[Any, Callable[..., bool]] | None:
-    """The interpreter's class of memory, and whether two parts meet; None from jax 0.12 on."""
+    """The interpreter's class of memory, and a test whether two parts overlap; None from jax 0.12
+    on."""
     from pallascope.kernels.jax_internals import gpu_callbacks, gpu_shared_memory, ranges_overlap
 
     if "grid_point_coords" not in gpu_callbacks._swap.__code__.co_varnames:
@@ -97,17 +96,17 @@ Stand = Callable[..., Sequence[Any]]
 
 
 def run_by_interpreter() -> bool:
-    """Whether Mosaic GPU's interpreter has tensor memory of its own, as jax 0.12's has."""
+    """Whether Mosaic GPU's interpreter has its own tensor memory, as jax 0.12's has."""
     from pallascope.kernels.jax_internals import gpu_callbacks
 
     return hasattr(gpu_callbacks, "tcgen05_mma")
 
 
 def in_shared_memory(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """The launch without tensor memory; the same one where it has none.
+    """The launch without tensor memory; the same launch if it has none.
 
-    A product with scales, of sparse matrices or of several blocks stays as it is: the interpreter
-    refuses it.
+    A product with scales, of sparse matrices or over several blocks stays unchanged: the
+    interpreter refuses it.
     """
     rewriter = _TensorMemoryRewriter()
     rewritten = rewriter.value(closed)
@@ -161,7 +160,7 @@ class _TensorMemoryRewriter(Rewriter):
 
 
 class _Operands:
-    """An equation's operands while its stand-in is traced: Refs, values, and their transforms."""
+    """An equation's operands while its replacement is traced: Refs, values, their transforms."""
 
     def __init__(
         self, atoms: Sequence[Any], given: Sequence[Any], traced: Sequence[Any], params: Any
@@ -199,7 +198,7 @@ def _multiplied(of: _Operands) -> Sequence[Any]:
         for ref, name in ((acc, "acc"), (a, "a"), (b, "b"))
     )
     product = jnp.dot(a[...], b[...], preferred_element_type=jnp.float32)
-    # Whatever an accumulator holds that is not to be added to, is not looked at.
+    # The contents of an accumulator that isn't added to are ignored.
     before = lax.select(
         jnp.broadcast_to(accumulate, product.shape),
         acc[...].astype(jnp.float32),
@@ -265,9 +264,9 @@ def _traced(stand_in: Stand, given: Sequence[Any]) -> Any:
 def run_interpreted(
     launch: TracedLaunch, args: Sequence[ArrayLike], noted: list[str]
 ) -> list[np.ndarray]:
-    """The results, flat, on the host; races go to `noted` as they are found.
+    """The results as a flat list on the host; races go to `noted` when they are found.
 
-    Raises what the interpreter raises, and leaves none of its state behind.
+    Propagates exceptions from the interpreter, and removes its state.
     """
     with interpreted(launch, noted) as program:
         return program(args)
@@ -292,14 +291,14 @@ def interpreted(
 
 
 def _keep_layouts_to_the_gpu() -> None:
-    """Let jax 0.10 run `layout_cast`: it moves values between registers, and changes none."""
+    """Let jax 0.10 run `layout_cast`, which moves values between registers without change."""
     from pallascope.kernels.jax_internals import layout_cast_p, mlir
 
     mlir.register_lowering(layout_cast_p, lambda _, x, **__: [x], platform="cpu")
 
 
 def _params() -> Any:
-    """Memory that nothing has written holds NaN; what is out of bounds raises."""
+    """Unwritten memory holds NaN; accesses out of bounds raise."""
     from jax.experimental.pallas import mosaic_gpu
 
     kind: Any = getattr(mosaic_gpu, "InterpretParams", None)
@@ -312,7 +311,7 @@ def _params() -> Any:
 
 @contextlib.contextmanager
 def _noting_races(noted: list[str]) -> Iterator[None]:
-    """Keep what jax 0.10 prints of a race, and print nothing."""
+    """Keep what jax 0.10 prints about a race, and print nothing."""
     from pallascope.kernels.jax_internals import race_detection_state as module
 
     def note(*texts: object, **_: object) -> None:
@@ -327,8 +326,8 @@ def _noting_races(noted: list[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _phases_may_be_left() -> Iterator[None]:
-    """jax 0.10 wants each phase of a barrier waited for, the last one too, for which a GPU has no
-    use: the producer of a pipeline need not know when its last slot is free."""
+    """jax 0.10 requires a wait for each phase of a barrier, even the last. A GPU doesn't: the
+    producer of a pipeline doesn't need to know when its last slot is free."""
     from pallascope.kernels.jax_internals import Barrier
 
     original = Barrier.deallocate
@@ -349,7 +348,7 @@ def _phases_may_be_left() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _afterwards_reset() -> Iterator[None]:
-    """After an exception, the next kernel would find this one's barriers still allocated."""
+    """After an exception, frees this kernel's barriers, which the next kernel would find."""
     try:
         yield
     except BaseException:

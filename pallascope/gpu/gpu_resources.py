@@ -1,22 +1,22 @@
 """Registers, spills, occupancy, shared memory and instructions of a kernel.
 
-What `ptxas -v` says of a kernel. The texts are those of CUDA 12.9.
+Registers and spills come from the output of `ptxas -v` in CUDA 12.9.
 
-The instruction mix of a kernel, from nvdisasm's listing of what the GPU would execute.
-The names are those of CUDA's binary utilities, "Instruction Set Reference" for Hopper and for
-Blackwell. What is counted is instructions in the listing, not how often one is executed.
+The instruction mix comes from nvdisasm's listing of the GPU's code. The names are those of CUDA's
+binary utilities, "Instruction Set Reference" for Hopper and for Blackwell. Counts are instructions
+in the listing, not executions.
 
-How many blocks of a kernel a multiprocessor holds at once.
-By the formula of CUDA's Occupancy Calculator (cuda_occupancy.h) for compute capability 9.0 and
-10.0: blocks by warps, by registers and by shared memory, and the least of these. Registers are
-handed out per warp in units of 256, each quarter of the multiprocessor from its own; shared memory
-in units of 128 bytes, and 1 KiB of each block goes to CUDA.
+The occupancy is the number of blocks that a multiprocessor holds at the same time, by the formula
+of CUDA's Occupancy Calculator (cuda_occupancy.h) for compute capability 9.0 and 10.0: the least of
+the limits by warps, registers and shared memory. Registers are allocated per warp in units of 256,
+from the warp's quarter of the multiprocessor; shared memory in units of 128 bytes, and CUDA takes
+1 KiB of each block.
 
-What a kernel allocates in shared memory, read from its trace.
+Allocations in shared memory are read from the kernel's trace.
 
-How a kernel is launched, from the MLIR that Mosaic GPU hands to its first pass.
-The file holds the module after each pass, tens of megabytes in all. It is read up to the launch,
-which the first module has within its first few hundred lines.
+The launch's shape is read from the MLIR of Mosaic GPU's first pass. The file holds the module after
+each pass, tens of megabytes in all. It is read up to the launch, which is within the first few
+hundred lines of the first module.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _TOLD = re.compile(r"^ptxas (?:warning *|info *: \((C\d+)\)|[^;]*; info *) *:? *
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Of one kernel: registers a thread, and bytes a thread for the stack and for spills.
+    """One kernel's registers per thread, and its bytes per thread for the stack and for spills.
 
-    `static_shared` is bytes a block. `barriers` are hardware barriers, as bar.sync has them, not
-    mbarriers in shared memory. `told` is what else ptxas remarks, each remark once.
+    `static_shared` is in bytes per block. `barriers` are hardware barriers, as for bar.sync, not
+    mbarriers in shared memory. `told` are ptxas's other remarks, each once.
     """
 
     target: str
@@ -61,7 +61,7 @@ class Resources:
 
 
 def read_resources(text: str) -> Resources | None:
-    """None where the text names no entry function with its registers."""
+    """Read ptxas's output; None if it names no entry function with its registers."""
     entry, used, frame = _ENTRY.search(text), _USED.search(text), _FRAME.search(text)
     if not (entry and used):
         return None
@@ -80,15 +80,15 @@ def read_resources(text: str) -> Resources | None:
 
 
 def _remarks(text: str) -> tuple[str, ...]:
-    """Warnings and numbered advice, without the lines of PTX that they are about."""
+    """Warnings and numbered advice, without the PTX lines to which they refer."""
     found = (_TOLD.match(line) for line in text.splitlines())
     shown = (each[2] for each in found if each and (each[1] or "warning" in each[0]))
     plain = (re.sub(r" in around line \d+| in function '[^']*'", "", one) for one in shown)
     return tuple(dict.fromkeys(plain))
 
 
-#: What is counted as what; each instruction belongs to one family at most. A bulk copy says where
-#: it goes in its first modifier: UBLKCP.S.G into shared memory, UBLKCP.G.S out of it.
+#: The families of instructions; an instruction belongs to one of them at most. A bulk copy's first
+#: modifier is its direction: UBLKCP.S.G into shared memory, UBLKCP.G.S out of it.
 FAMILIES: dict[str, tuple[str, ...]] = {
     "wgmma": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
     "tcgen05": ("UTCHMMA", "UTCQMMA", "UTCIMMA", "UTCOMMA", "UTCMXQMMA"),
@@ -109,24 +109,24 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[T\d]+\s+)?([A-Z][A-Z0-9_]*)(\.\w+)?")
-#: They fill up the last line of the program.
+#: Fillers of the program's last line.
 _PADDING = ("NOP",)
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """How many instructions there are, and how many of each family, in the order of FAMILIES."""
+    """The number of instructions, and of those in each family, in the order of FAMILIES."""
 
     instructions: int
     families: tuple[tuple[str, int], ...]
 
     def count(self, family: str) -> int:
-        """Raises KeyError for a family that is none of FAMILIES."""
+        """Raises KeyError for an unknown family."""
         return {**dict.fromkeys(FAMILIES, 0), **dict(self.families)}[family]
 
 
 def read_mix(listing: str) -> Mix | None:
-    """None where the text lists no instruction."""
+    """Read a listing; None if it has no instruction."""
     found = [each.groups() for each in _INSTRUCTION.finditer(listing)]
     names = [(name, f"{name}{modifier or ''}") for name, modifier in found if name not in _PADDING]
     if not names:
@@ -137,7 +137,7 @@ def read_mix(listing: str) -> Mix | None:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Blocks and warps on one multiprocessor, what bounds them, and the share of its warps."""
+    """Blocks and warps on one multiprocessor, what limits them, and the share of its warps."""
 
     blocks: int
     warps: int
@@ -146,9 +146,9 @@ class Occupancy:
 
 
 def occupancy(chip: GpuChip, threads: int, registers: int, shared: int) -> Occupancy:
-    """Of a kernel with this many threads a block, registers a thread, shared bytes a block.
+    """The occupancy for this many threads and shared bytes a block, and registers a thread.
 
-    0 blocks mean that it can't be launched. Raises ValueError where a block has no threads.
+    0 blocks mean that it can't be launched. Raises ValueError for a block without threads.
     """
     if threads < 1:
         raise ValueError(f"a block has at least one thread, not {threads}")
@@ -181,19 +181,19 @@ def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-#: How a trace shows a Ref: "Ref<smem>{float32[64,128]}", "Ref<smem>{barrier[2]}".
+#: A Ref in a trace: "Ref<smem>{float32[64,128]}", "Ref<smem>{barrier[2]}".
 _REF = re.compile(r"Ref<smem>\{(\w+)\[([\d,]*)\]\}")
 _BARRIER = 8
 
 
 @dataclass(frozen=True, slots=True)
 class SharedBuffer:
-    """One allocation, as it lies there: tiled, and with one copy for each slot of a pipeline."""
+    """One allocation in its final form: tiled, and with one copy for each slot of a pipeline."""
 
     dtype: str
     shape: tuple[int, ...]
     size: int  # bytes
-    name: str = ""  # the kernel's parameter; "" where it has none
+    name: str = ""  # the kernel's parameter; "" if it has none
 
     def __str__(self) -> str:
         array = f"{self.dtype}[{','.join(map(str, self.shape))}]"
@@ -201,9 +201,9 @@ class SharedBuffer:
 
 
 def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[SharedBuffer, ...]:
-    """All that the kernels of `function(*args)` allocate, the largest first.
+    """All allocations of the kernels of `function(*args)`, the largest first.
 
-    Raises what jax raises while it traces.
+    Propagates exceptions from tracing.
     """
     import jax
 
@@ -213,7 +213,7 @@ def buffers_of(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Share
 
 
 def _allocated(jaxpr: Any) -> Iterator[tuple[str, str]]:
-    """The Refs that each run_scoped in a jaxpr or inside of it brings with it, and their names."""
+    """The Refs that each run_scoped in a jaxpr allocates, at any depth, and their names."""
     from pallascope.kernels.jaxprs import equations, inner_jaxprs
 
     for equation in equations(jaxpr):
@@ -233,7 +233,7 @@ def _buffer(text: str, name: str) -> SharedBuffer | None:
 
 
 def _bytes(dtype: str) -> int:
-    """Of an element; what is not known as a dtype is a barrier of some kind."""
+    """The bytes of an element; an unknown dtype is a kind of barrier."""
     import jax.numpy as jnp
 
     try:
@@ -254,7 +254,7 @@ _ONE = (1, 1, 1)
 class LaunchShape:
     """Blocks of the grid, threads of a block, blocks of a cluster; bytes of dynamic shared memory.
 
-    A dimension is 0 where the kernel does not say it as a constant.
+    A dimension is 0 if it isn't a constant in the kernel.
     """
 
     grid: Extent
@@ -274,7 +274,7 @@ class LaunchShape:
 
 
 def read_launch(lines: Iterable[str]) -> LaunchShape | None:
-    """The first launch in a module's text; None where it has none."""
+    """The first launch in a module's text; None if there is none."""
     constants: dict[str, int] = {}
     for line in lines:
         if found := _CONSTANT.match(line):

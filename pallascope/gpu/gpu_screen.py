@@ -20,27 +20,27 @@ _KIB = 1 << 10
 def screen(
     name: str, case: str, answer: Compiled, buffers: Sequence[SharedBuffer] = ()
 ) -> RenderableType:
-    """All of an answer; `buffers` are told where shared memory is too small."""
+    """The whole result; `buffers` are listed if there is too little shared memory."""
     head = [Text(f"{name} compiled for a GPU {answer.chip}", "bold"), Text(f"{case}\n", "dim")]
     return Group(*head, *kernels_of(answer, [(str(buffer), buffer.size) for buffer in buffers]))
 
 
 def kernels_of(answer: Compiled, buffers: Sequence[tuple[str, int]] = ()) -> list[RenderableType]:
-    """Each kernel of an answer, and why it is refused; `buffers` as texts with their bytes."""
+    """Each kernel of a result, or the refusal; `buffers` are names with their bytes."""
     chip = named(answer.chip)
     body: list[RenderableType] = [_kernel(kernel, chip) for kernel in answer.kernels]
     if answer.failure:
         body.append(_failure(answer.failure, buffers))
     elif not body:
-        body.append(Text("It launches no plgpu.kernel, or none whose results it uses."))
+        body.append(Text("It launches no plgpu.kernel, or doesn't use the results of any."))
     return body
 
 
 def measured(times: GpuTimes, moved: int, operations: int) -> list[RenderableType]:
-    """Times of a launch and of the solution's, with what each is of the GPU's peaks.
+    """Times of a launch and of the solution's, each with its share of the GPU's peaks.
 
-    `moved` is the bytes of inputs and results, each once, and `operations` those that the tensor
-    cores can do, 0 for none.
+    `moved` is the bytes of inputs and results, each once, and `operations` is the number that the
+    tensor cores can do, 0 for none.
     """
     if times.wrong or not times.own.runs:
         return [Text(f"Not timed: {times.wrong or times.why_not}.")]
@@ -68,7 +68,7 @@ def _failure(failure: GpuRefusal, buffers: Sequence[tuple[str, int]]) -> Text:
     text = Text.assemble(("✘ ", "red"), failure.message, failure.line)
     if failure.kind is GpuRefusalKind.SHARED_MEMORY and buffers:
         width = max(len(name) for name, _ in buffers)
-        text.append("\n  what takes it")
+        text.append("\n  allocations")
         for name, size in buffers:
             text.append(f"\n    {name:<{width}}  {_size(size)}")
     return text
@@ -85,13 +85,13 @@ def _kernel(kernel: GpuKernel, chip: GpuChip) -> Table:
 
 def _launched(kernel: GpuKernel, chip: GpuChip) -> Iterable[tuple[str, str]]:
     if not (launch := kernel.launch):
-        yield "launch", "not known: Mosaic GPU wrote no module that could be read"
+        yield "launch", "unknown: Mosaic GPU wrote no module that could be read"
         return
     threads = launch.threads_of_block
     yield "grid", f"{_extent(launch.grid)} blocks, for {chip.multiprocessors} multiprocessors"
     if launch.cluster != (1, 1, 1):
         yield "cluster", f"{_extent(launch.cluster)} blocks"
-    yield "threads", f"{threads:,} of a block: {_count(threads // 128, 'warpgroup')}"
+    yield "threads", f"{threads:,} per block: {_count(threads // 128, 'warpgroup')}"
     limit = chip.shared_of_block
     yield (
         "shared memory",
@@ -101,12 +101,12 @@ def _launched(kernel: GpuKernel, chip: GpuChip) -> Iterable[tuple[str, str]]:
 
 def _used(kernel: GpuKernel) -> Iterable[tuple[str, str]]:
     if not (used := kernel.resources):
-        yield "registers", "not known: ptxas said nothing that could be read"
+        yield "registers", "unknown: ptxas printed nothing that could be read"
         return
-    yield "registers", f"{used.registers} of a thread"
+    yield "registers", f"{used.registers} per thread"
     if used.spills:
         spilled = f"{used.spill_stores:,} bytes stored and {used.spill_loads:,} bytes loaded"
-        yield "spills", f"{spilled} by each thread: they go through local memory"
+        yield "spills", f"{spilled} by each thread, through local memory"
     else:
         yield "spills", "none"
     yield from (("ptxas says", remark) for remark in used.told)
@@ -120,7 +120,7 @@ def _held(kernel: GpuKernel) -> Iterable[tuple[str, str]]:
 
 def _mix(kernel: GpuKernel) -> Iterable[tuple[str, str]]:
     if not (mix := kernel.mix):
-        yield "instructions", "not known: nvdisasm is missing, or its listing could not be read"
+        yield "instructions", "unknown: nvdisasm is missing, or its listing could not be read"
         return
     families = ", ".join(f"{count:,} {family}" for family, count in mix.families)
     yield "instructions", f"{mix.instructions:,}, among them {families or 'none of those counted'}"

@@ -1,11 +1,11 @@
-"""The table of GPUs, and tracing and lowering for one that isn't here, which jax does alone.
+"""The table of GPUs, and tracing and lowering for a GPU that isn't here, with jax alone.
 
 Sources of the numbers:
 
 sheet     NVIDIA's data sheets of the H100 SXM5 and of the HGX B200
 guide     CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 xla       the descriptions of the two chips that XLA ships for compiling without one
-peak      what makes the sheet's peak: clock = peak / (2 * multiply-adds a cycle)
+peak      derived from the sheet's peak: clock = peak / (2 * multiply-adds a cycle)
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class GpuChip:
     """One GPU. Sizes in bytes; "of an SM" is of one streaming multiprocessor."""
 
     name: str
-    title: str  # what the CUDA driver calls it
+    title: str  # the CUDA driver's name for it
     capability: tuple[int, int]
     multiprocessors: int
     clock: float  # Hz, the highest
@@ -34,14 +34,14 @@ class GpuChip:
     memory: int
     l2: int
     peak: float  # operations a second of the tensor cores, bfloat16 or float16, without sparsity
-    tensor_memory: int  # of an SM: what tcgen05 accumulates in; 0 where there is none
+    tensor_memory: int  # of an SM, for tcgen05's accumulators; 0 if there is none
     shared: int = 228 * _KIB  # of an SM (guide)
-    shared_of_block: int = 227 * _KIB  # that one block may have (guide)
+    shared_of_block: int = 227 * _KIB  # the most for one block (guide)
     shared_reserved: int = _KIB  # of each block, by CUDA itself (guide)
-    shared_unit: int = 128  # what is allocated is a multiple of it
+    shared_unit: int = 128  # allocations are multiples of it
     registers: int = 64 * _KIB  # of an SM, of 32 bits each (guide)
     registers_of_thread: int = 255  # (guide)
-    register_unit: int = 256  # of a warp, what is allocated is a multiple of it
+    register_unit: int = 256  # allocations of a warp are multiples of it
     parts: int = 4  # of an SM, each with its share of the registers and of the warps
     warps: int = 64  # resident on an SM (guide)
     blocks: int = 32  # resident on an SM (guide)
@@ -49,7 +49,7 @@ class GpuChip:
 
     @property
     def target(self) -> str:
-        """The architecture for ptxas, with what belongs to this generation alone."""
+        """The architecture for ptxas, with the features of this generation alone."""
         return f"sm_{self.capability[0]}{self.capability[1]}a"
 
 
@@ -83,13 +83,13 @@ _ALL = (
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Of one product: bytes of HBM and bfloat16 operations of the tensor cores, a second."""
+    """One product's peaks: bytes of HBM and the tensor cores' bfloat16 operations, a second."""
 
     bandwidth: float
     operations: float
 
 
-#: By what the driver calls them: products of one generation differ (sheets of each).
+#: By the driver's names: products of one generation differ (sheets of each).
 _PEAKS = {
     **{chip.title: Peaks(chip.bandwidth, chip.peak) for chip in _ALL},
     "NVIDIA H200": Peaks(4.8e12, 989.4e12),
@@ -101,19 +101,19 @@ DEFAULT = "h100"
 
 
 def named(name: str) -> GpuChip:
-    """The chip of a name. Raises ValueError, which lists the names, for one that is none."""
+    """The chip with this name. Raises ValueError with all names."""
     if name not in CHIPS:
-        raise ValueError(f"{name!r} is no GPU that is known here: {', '.join(CHIPS)}")
+        raise ValueError(f"unknown GPU {name!r}: choose from {', '.join(CHIPS)}")
     return CHIPS[name]
 
 
 def peaks_of(title: str) -> Peaks | None:
-    """The peaks of the GPU that the driver calls so; None of one that is not known here."""
+    """The peaks of the GPU with this name in the driver; None if it is unknown."""
     return _PEAKS.get(title)
 
 
 def description(chip: GpuChip) -> str:
-    """The chip as XLA is told of one that is not there: the text of a GpuTargetConfigProto."""
+    """XLA's description of a chip that isn't here: the text of a GpuTargetConfigProto."""
     major, minor = chip.capability
     device = {
         "threads_per_block_limit": chip.threads_of_block,
@@ -145,13 +145,13 @@ def description(chip: GpuChip) -> str:
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip) -> LoweredProgram:
-    """Trace and lower `function(*args)` for a chip. Raises what jax raises."""
+    """Trace and lower `function(*args)` for a chip. Propagates exceptions from jax."""
     import jax
 
     from pallascope.tpu.lowered_programs import program_from_export
 
     with traced_for(chip):
-        # A new function each time: jax remembers what it has made of one that it knows.
+        # A new function each time, because jax caches lowered functions.
         traced = jax.jit(lambda *arrays: jax.tree.leaves(function(*arrays)))
         return program_from_export(jax.export.export(traced, platforms=["cuda"])(*args))
 
@@ -160,7 +160,7 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip)
 def traced_for(chip: GpuChip) -> Iterator[None]:
     """Trace and lower as on this GPU: Mosaic GPU asks the device for its compute capability.
 
-    A function that asks JAX which devices there are gets the answers of that GPU.
+    A function that asks JAX for its devices gets the answers of that GPU.
     """
     from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 

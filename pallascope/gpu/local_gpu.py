@@ -1,13 +1,13 @@
 """Finds the GPU of this machine, and runs programs on it in a child process.
 
-Which GPU jax can use here, or why none: by files first, then by a process that asks jax.
-Where there is no driver, no plugin, or the environment hides every GPU, no process is started. The
-process has an environment of its own: that of workers keeps jax on the CPU.
+It looks for files first, then starts a process that asks jax. No process is started if there is no
+driver or plugin, or if the environment hides every GPU. The process has its own environment, since
+that of workers keeps jax on the CPU.
 
-A program run on the GPU in a process of its own, which ends with it or with its time.
-A kernel that writes where it must not takes the CUDA context with it, and one that waits for ever
-never gives the GPU back: both cost that process, and nothing else. One such process runs at a time,
-whatever else grades on this machine: two would time each other.
+A program runs on the GPU in its own process, which ends with it or with its time. A kernel that
+writes out of bounds breaks the CUDA context, and one that waits for ever never frees the GPU: only
+that process is lost. Only one such process runs at a time, even if several gradings run on this
+machine, because two would disturb each other's times.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DETECTION_SECONDS = 120.0
 HOPPER = (9, 0)
 NEEDED = "a Hopper (H100, H200) or newer"
 
-#: Runs the process with an environment: its exit code, and what it prints.
+#: Runs the process with an environment; returns its exit code and its output.
 Ask = Callable[[Mapping[str, str]], tuple[int, str]]
 
 _MARK = "pallas-katas-gpu:"
@@ -57,7 +57,7 @@ print("{_MARK}", getattr(device, "compute_capability", ""), device.device_kind, 
 class Here:
     """The GPU that jax calls `title`, with its compute capability; or `why_not`.
 
-    `none`: there is no sign of any, so there is nothing to tell that is not expected.
+    `none`: there is no sign of a GPU, so a message isn't needed.
     """
 
     title: str = ""
@@ -66,7 +66,7 @@ class Here:
     none: bool = False
 
     def why_not_for(self, chip: GpuChip) -> str:
-        """Why a kernel for `chip` is not run here; "" where it can be."""
+        """The reason if a kernel for `chip` can't run here, otherwise ""."""
         if self.why_not:
             return self.why_not
         if self.capability < HOPPER:
@@ -99,9 +99,9 @@ def here(
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Of `environ`, what a process that uses the GPU gets: what keeps workers off it is taken out.
+    """The environment for a process that uses the GPU, without the settings that keep workers off.
 
-    XLA's flags are for what is interpreted on a CPU, and some of them no GPU takes.
+    XLA's flags are for programs interpreted on a CPU; some aren't valid for a GPU.
     """
     kept = {name: value for name, value in environ.items() if name not in _OFF}
     return {**kept, "JAX_PLATFORMS": "cuda", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -111,12 +111,12 @@ _OFF = ("JAX_PLATFORMS", "JAX_PLATFORM_NAME", "XLA_FLAGS")
 
 
 def _driver(root: Path) -> bool:
-    """Whether a driver has made its devices: on Linux, or on Windows' Linux."""
+    """Whether a driver's devices exist: on Linux, or on Windows' Linux."""
     return (root / "dev/nvidiactl").exists() or (root / "dev/dxg").exists()
 
 
 def _hidden(environ: Mapping[str, str]) -> str:
-    """By which variable whoever started this keeps jax from every GPU."""
+    """The variable in the environment that keeps jax from every GPU, as a message."""
     platforms = environ.get("JAX_PLATFORMS", "")
     if platforms and not {"cuda", "gpu"} & {name.strip() for name in platforms.split(",")}:
         return f"JAX_PLATFORMS={platforms} keeps jax from the GPU"
@@ -143,7 +143,7 @@ def _asked(environ: Mapping[str, str]) -> tuple[int, str]:
     return ran.returncode, ran.stdout.decode(errors="replace")
 
 
-#: What tells more than the exception that jax raises in the end, which may have no words.
+#: Signs of the cause; the exception that jax raises in the end may have no message.
 _SIGNS = ("CUDA_ERROR", "CUDA driver", "Unable to load", "cannot open shared object", "cuInit")
 
 
@@ -152,7 +152,7 @@ def _reason(code: int, printed: str) -> str:
     if telling := [line for line in lines if any(sign in line for sign in _SIGNS)]:
         return telling[-1]
     if lines and lines[-1] == "AssertionError":
-        return "it finds none that works, and does not say why"
+        return "it finds none that works, and gives no reason"
     return lines[-1] if lines else f"exit code {code}"
 
 
@@ -172,10 +172,10 @@ def _read(code: int, printed: str) -> Here:
 RUN_SECONDS, TIMING_SECONDS = 60.0, 120.0
 
 _LOCK = "pallas-katas-gpu.lock"
-#: A part of the memory in one piece: what is made one after the other then lies so.
+#: A part of the memory in one piece, so that successive allocations are neighbours.
 _IN_ONE_PIECE = {"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"}
 
-#: Starts a child that runs a module, with an environment and with what stands before its command.
+#: Starts a child that runs a module, with an environment and a prefix of its command.
 Start = Callable[[str, Mapping[str, str], Sequence[str]], ChildProcess]
 
 
@@ -206,7 +206,7 @@ def _answer(child: ChildProcess, patience: float) -> GpuRunResult:
             left = max(deadline - time.monotonic(), 0.0)
             answer = child.answer(GpuRunStage | GpuRunResult, left)
             if isinstance(answer, GpuRunResult):
-                child.close(left)  # a tool before its command writes its log at its end
+                child.close(left)  # a tool around its command writes its log at its end
                 return answer
             stage = answer
     except ChildTimeout as error:
@@ -223,7 +223,7 @@ def alone(file: Path | None = None) -> Iterator[None]:
         import fcntl
 
         lock = _opened(file or Path(tempfile.gettempdir(), _LOCK))
-    except (ImportError, OSError):  # there is no such lock, or no way to have it
+    except (ImportError, OSError):  # no such lock, or no way to acquire it
         yield
         return
     try:
@@ -234,7 +234,7 @@ def alone(file: Path | None = None) -> Iterator[None]:
 
 
 def _opened(file: Path) -> int:
-    """To be locked, a file that another user has made need only be read."""
+    """Open a file to lock it; read access is enough for a file of another user."""
     try:
         return os.open(file, os.O_RDONLY)
     except FileNotFoundError:

@@ -1,26 +1,23 @@
 """The child process that runs and times a program on the GPU.
 
-What is asked of the process that runs a program on a GPU, and what it answers.
+`local_gpu` starts it. The process sends a message before each stage, since a faulty kernel may end
+it.
 
-How a launch ends that does not return, read from what jax, XLA and the driver print.
+If a launch doesn't return, the kind of failure is found in the output of jax, XLA and the driver.
 The names are those of CUDA's driver API.
 
-Two launches timed in turns, so that whatever slows the GPU down slows both.
-Clocks are left as they are: what counts is the ratio of two medians of one run. A host can't time
-one launch, so a sample is as many, enqueued one after the other, as take a millisecond.
+Two launches are timed in turns, so that anything that slows the GPU down slows both. Clocks stay as
+they are: the result is the ratio of two medians of one run. A host can't time a single launch, so a
+sample is as many launches, enqueued one after the other, as take a millisecond.
 
-Guards: arrays with a pattern, put on the GPU before, between and after a launch's buffers.
-jax gives no array a place, so nobody can promise that a guard lies next to a buffer. Arrays that
-are made one after the other mostly do lie so, and jax tells where: what is counted as guarded is a
-side of a buffer at which a guard begins or ends, within what the allocator rounds up to. A store
-that leaves its buffer, and hits neither guard nor input, is not found here: memcheck finds it.
+Guards are arrays with a pattern, put on the GPU before, between and after a launch's buffers. jax
+doesn't let us choose an array's place, so a guard isn't certain to be next to a buffer. Arrays that
+are allocated one after the other mostly are neighbours, and jax gives their addresses: a side of a
+buffer counts as guarded if a guard begins or ends there, up to the allocator's rounding. A store
+that leaves its buffer, and hits neither guard nor input, isn't found here: memcheck finds it.
 
-A program as something to call on a device, also into memory that was filled before.
-Results go where arrays lay that are donated: so they lie between guards, and hold NaN wherever
-nothing is stored. Whether XLA puts them there directly, or copies them, its program shows.
-
-The process that runs one program on the GPU: `hardware` starts it.
-Before each stage it sends which one begins, since a kernel that goes wrong may end the process.
+Results go to the memory of donated arrays, so they are between guards, and hold NaN wherever
+nothing is stored. The compiled program shows whether XLA writes them there directly or copies them.
 """
 
 from __future__ import annotations
@@ -54,9 +51,9 @@ from pallascope.tpu.lowered_programs import LoweredProgram, export_from_program
 
 @dataclass(frozen=True, slots=True)
 class RunQuestion:
-    """Run `own` once on these inputs; beside `par`, compare the results and time both.
+    """Run `own` once on these inputs; with `par`, compare the results and time both.
 
-    Inputs without contents are drawn on the GPU, from `seed`.
+    Inputs without contents are generated on the GPU, from `seed`.
     """
 
     own: LoweredProgram
@@ -66,7 +63,7 @@ class RunQuestion:
 
 
 class GpuRunStage(enum.Enum):
-    """How far the process has come; it sends each one before it begins."""
+    """The stages of the process; it sends each one before it begins."""
 
     STARTING = "starting"
     COMPILING = "compiling"
@@ -77,7 +74,7 @@ class GpuRunStage(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GpuRunFailure:
-    """What was printed or raised last, in a line, and all of it in `text`."""
+    """The last output or exception in one line, and the whole output in `text`."""
 
     crash: GpuCrash
     stage: GpuRunStage
@@ -87,12 +84,12 @@ class GpuRunFailure:
 
 @dataclass(frozen=True, slots=True)
 class GpuRunResult:
-    """What came of it on the GPU that jax calls `device`.
+    """The result of a run on the GPU that jax calls `device`.
 
-    `changed` are the inputs, by position, that hold something else afterwards; `trampled` are the
-    guards that do, in words ("4 bytes right after result 0"). `guarded` is how many of the `sides`
-    of all buffers had a guard next to them. Beside par there are no `outputs`, but `far`: how far
-    they are from par's, as a share of par's largest element, infinite where only one side has NaN.
+    `changed` are the positions of inputs that have changed; `trampled` describes the guards that
+    have ("4 bytes right after result 0"). `guarded` is the number of the `sides` of all buffers
+    that had a guard next to them. With par there are no `outputs`, but `far`: the distance from
+    par's results as a share of par's largest element, infinite if only one side has NaN.
     `floor` is the time of a launch that does nothing.
     """
 
@@ -109,7 +106,7 @@ class GpuRunResult:
     failure: GpuRunFailure | None = None
 
 
-#: By what each is known; the first that is found. Once a kernel has failed, later calls fail too.
+#: Signs of each failure; the first match counts. Once a kernel has failed, later calls fail too.
 _CRASH_SIGNS = (
     ("ILLEGAL_ADDRESS", GpuCrash.ADDRESS),
     ("illegal memory access", GpuCrash.ADDRESS),
@@ -129,7 +126,7 @@ _CRASH_SIGNS = (
 
 
 def read_failure(text: str, stage: GpuRunStage) -> GpuRunFailure:
-    """What was printed or raised by a process that had come so far."""
+    """The failure of a process that has reached a stage, from its output or exception."""
     for line in text.splitlines():
         for sign, crash in _CRASH_SIGNS:
             if sign in line:
@@ -139,17 +136,17 @@ def read_failure(text: str, stage: GpuRunStage) -> GpuRunFailure:
 
 
 def stopped(seconds: float, stage: GpuRunStage, text: str) -> GpuRunFailure:
-    """A process that had to be stopped: a launch hangs, or nothing was launched in time."""
+    """The failure of a process that was stopped: a launch hangs, or wasn't reached in time."""
     hangs = stage in (GpuRunStage.RUNNING, GpuRunStage.TIMING)
     crash = GpuCrash.HANG if hangs else GpuCrash.SLOW
     return GpuRunFailure(crash, stage, f"stopped after {seconds:g} seconds", text)
 
 
-#: Seconds that so many launches take together.
+#: Seconds for this many launches together.
 Batch = Callable[[int], float]
 
 ROUNDS, FEWEST = 20, 3
-BUDGET = 30.0  # seconds for all samples of both: of slow launches there are fewer
+BUDGET = 30.0  # seconds for all samples of both launches; slow ones get fewer samples
 SAMPLE = 1e-3  # seconds, at least
 MOST = 1 << 14  # launches in a sample
 
@@ -157,9 +154,9 @@ MOST = 1 << 14  # launches in a sample
 def interleaved(
     own: Batch, par: Batch, rounds: int = ROUNDS, sample: float = SAMPLE
 ) -> tuple[Times, Times]:
-    """Both launches' times, of as many samples each; who begins changes from round to round.
+    """Both launches' times, with equally many samples; the order alternates between rounds.
 
-    At most so many rounds, and fewer where they would take longer than BUDGET.
+    At most this many rounds; fewer if they would take longer than BUDGET.
     """
     sides = (own, par)
     launches = [enough(side, sample) for side in sides]
@@ -173,7 +170,7 @@ def interleaved(
 
 
 def enough(batch: Batch, sample: float = SAMPLE) -> int:
-    """How many launches take `sample` seconds: by doubling, which warms up too."""
+    """The number of launches that take `sample` seconds, by doubling, which also warms up."""
     batch(1)
     number = 1
     while number < MOST and batch(number) < sample:
@@ -182,24 +179,24 @@ def enough(batch: Batch, sample: float = SAMPLE) -> int:
 
 
 def times(seconds: Sequence[float]) -> Times:
-    """The median of samples, and their ends."""
+    """The median, lowest and highest of samples."""
     return Times(statistics.median(seconds), min(seconds), max(seconds), len(seconds))
 
 
 SIZE = 1 << 16  # bytes of a guard
 PATTERN = 0xA5
-#: Allocations begin at multiples of so many bytes; what rounding up leaves is in no array.
+#: Allocations begin at multiples of this many bytes; the rounded-up rest is in no array.
 GAP = 512
-#: What results are filled with before a launch: NaN in each floating dtype of 16 bits and more.
+#: The initial contents of results: NaN in each floating dtype of 16 bits and more.
 FILL = 0xFF
 
-#: Where an array lies: its first address, and its bytes.
+#: An array's first address and its bytes.
 Extent = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedBuffer:
-    """One input or result of a launch, and where it lay before."""
+    """One input or result of a launch, and its initial place."""
 
     name: str
     extent: Extent
@@ -207,7 +204,7 @@ class GuardedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class GuardLayout:
-    """Arrays on the device, in the order of their making: a guard first, and behind each buffer."""
+    """Arrays on the device in order of allocation: a guard first, and one after each buffer."""
 
     arrays: list[Any]
     buffers: tuple[GuardedBuffer, ...]
@@ -215,13 +212,13 @@ class GuardLayout:
     extents: tuple[Extent, ...]  # of the guards
 
     def guarded(self) -> int:
-        """How many sides of all buffers have a guard next to them."""
+        """The number of sides of all buffers with a guard next to them."""
         ends = sum(any(_meet(b.extent, g) for g in self.extents) for b in self.buffers)
         starts = sum(any(_meet(g, b.extent) for g in self.extents) for b in self.buffers)
         return ends + starts
 
     def trampled(self) -> tuple[str, ...]:
-        """The guards that hold something else than they did, in words."""
+        """Descriptions of the guards whose contents have changed."""
         found = []
         for guard, extent in zip(self.guards, self.extents, strict=True):
             changed = np.flatnonzero(np.asarray(guard) != PATTERN)
@@ -230,7 +227,7 @@ class GuardLayout:
         return tuple(found)
 
     def _where(self, guard: Extent, first: int, many: int) -> str:
-        """The side that is nearer to the first byte that has changed."""
+        """The side that is nearer to the first changed byte."""
         before = [b.name for b in self.buffers if _meet(b.extent, guard)]
         after = [b.name for b in self.buffers if _meet(guard, b.extent)]
         told = f"{many} byte{'' if many == 1 else 's'}"
@@ -261,12 +258,12 @@ def lay_out(
 
 
 def extent_of(array: Any) -> Extent:
-    """Where jax says that an array of one device lies."""
+    """The address and size of an array on one device, from jax."""
     return array.unsafe_buffer_pointer(), array.nbytes
 
 
 def filled(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """What a result holds before the launch, so that what is never written is seen."""
+    """A result's initial contents, which reveal elements that are never written."""
     size = int(np.prod(shape)) * dtype.itemsize
     if dtype == np.bool_:
         return np.zeros(shape, dtype)
@@ -282,9 +279,9 @@ _COPY = re.compile(r"= [^=\n]+? copy(?:-start)?\(")
 
 
 def donated(program: LoweredProgram, platform: str) -> tuple[Callable[..., list[Any]], bool]:
-    """A function of arrays to be overwritten, then of the inputs; compiled.
+    """A compiled function of arrays to be overwritten, then of the inputs.
 
-    And whether results are stored there by the kernels themselves.
+    Also whether the kernels themselves store the results there.
     """
     import jax
 
@@ -310,7 +307,7 @@ def plain(program: LoweredProgram, platform: str) -> Callable[..., list[Any]]:
 
 
 def contents(inputs: Sequence[Array], seed: int) -> list[np.ndarray]:
-    """The inputs' values; of those that came without, normal deviates, or small integers."""
+    """The inputs' values; without contents, normal deviates or small integers."""
     random = np.random.default_rng(seed)
     return [_contents(array, random) for array in inputs]
 
@@ -325,7 +322,7 @@ def _contents(array: Array, random: np.random.Generator) -> np.ndarray:
 
 
 def batch_of(function: Callable[..., Any], inputs: Sequence[Any]) -> Batch:
-    """Enqueue so many launches, wait for the last; results of others are freed as they end."""
+    """Enqueue many launches and wait for the last; other results are freed as they end."""
     import jax
 
     def run(launches: int) -> float:
@@ -340,7 +337,7 @@ def batch_of(function: Callable[..., Any], inputs: Sequence[Any]) -> Batch:
 
 
 def timing_floor(device: Any) -> Batch:
-    """The same of a program that does next to nothing: what it takes to enqueue one."""
+    """The same for a program that does next to nothing: the time to enqueue one launch."""
     import jax
 
     one = jax.device_put(np.zeros(1, np.float32), device)
@@ -348,7 +345,7 @@ def timing_floor(device: Any) -> Batch:
 
 
 def distance(own: Any, par: Any) -> float:
-    """The largest difference, as a share of par's largest element; infinite where only one side is
+    """The largest difference, as a share of par's largest element; infinite if only one side is
     NaN."""
     import jax
 
@@ -370,7 +367,7 @@ TOOLKIT = "/usr/local/cuda"
 
 
 def main(platform: str = "cuda") -> None:
-    """Answer the one question on jax's first such device, with a message before each stage."""
+    """Answer the question on jax's first device of `platform`, with a message per stage."""
     parent = ParentConnection()
     question = codec.unpack(RunQuestion, parent.receive())
     prepare(Path(tempfile.gettempdir()))
@@ -387,19 +384,19 @@ def main(platform: str = "cuda") -> None:
     except Exception as error:
         answer = GpuRunResult(failure=read_failure(f"{type(error).__name__}: {error}", reached[-1]))
     parent.send(codec.pack(answer))
-    os._exit(0)  # after a kernel's fault, the driver's own clean-up would fail
+    os._exit(0)  # after a kernel's fault, the driver's own cleanup would fail
 
 
 def prepare(folder: Path) -> None:
     """Set this process up to compile and to launch, before jax is imported.
 
-    jax sets the library itself where a kernel is traced, which is not done here.
+    jax sets the library's path only when it traces a kernel, which isn't done here.
     """
     if library := runtime_library():
         os.environ["MOSAIC_GPU_RUNTIME_LIB_PATH"] = str(library)
     try:
         root = cuda_folder(folder, tools())
-    except NotInstalled:  # then there may be a CUDA toolkit
+    except NotInstalled:  # there may be a CUDA toolkit
         os.environ.setdefault("MOSAIC_GPU_CUDA_ROOT", os.environ.get("CUDA_HOME", TOOLKIT))
         return
     os.environ.update(
@@ -417,7 +414,7 @@ def run(
     reach: Callable[[GpuRunStage], None],
     extent: Callable[[Any], Extent] = extent_of,
 ) -> GpuRunResult:
-    """What comes of it on a device of jax's platform. Raises what jax raises."""
+    """The result of a run on a device of jax's platform. Propagates exceptions from jax."""
     import jax
 
     reach(GpuRunStage.COMPILING)
@@ -452,7 +449,7 @@ def _seen(
     values: Sequence[np.ndarray],
     straight: bool,
 ) -> GpuRunResult:
-    """Inputs and guards after the launch."""
+    """The inputs and guards after the launch."""
     held = layout.arrays[: len(values)]
     pairs = enumerate(zip(held, values, strict=True))
     changed = [number for number, (array, value) in pairs if not _same(np.asarray(array), value)]
@@ -468,7 +465,7 @@ def _of_inputs(layout: GuardLayout, inputs: int) -> GuardLayout:
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays hold the same bits."""
+    """Whether two arrays have the same bits."""
     return np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
 
 

@@ -1,8 +1,8 @@
-"""The meaning of Mosaic GPU's operations, and tables that they look up.
+"""The events of Mosaic GPU's operations, and tables that threads look up.
 
-Reads the operands of an equation of Mosaic GPU's, in the order of the primitive on jax 0.10 and
-0.12, as events on memory and barriers. A thread may also look up its group, its block or its count
-in a table: an array of whole numbers that the launch passes to the kernel.
+Reads the operands of Mosaic GPU's equations, in the order of the primitive on jax 0.10 and 0.12, as
+events on memory and barriers. A thread may also look up its group, its block or its count in a
+table: an array of whole numbers that the launch passes to the kernel.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pallascope.kernels.source_lines import line_of
 
 @dataclass(frozen=True, slots=True)
 class LookupTable:
-    """An array of whole numbers in global memory, as a kernel finds it."""
+    """An array of whole numbers in global memory, with its contents at the kernel's start."""
 
     numbers: np.ndarray
 
     def at(self, transforms: Sequence[Any], value: Callable[[Any], int | None]) -> int | None:
-        """One number of it, where that is what is read; `value` resolves what indexes it."""
+        """The number that is read, if it is a single one; `value` resolves its indices."""
         indexers = [each for each in transforms if hasattr(each, "indices")]
         if len(indexers) != 1:
             return None
@@ -51,17 +51,17 @@ _DEREFS = ("wgmma_accumulator_deref_p", "wgmma_accumulator_deref")
 
 
 def has_events(name: str) -> bool:
-    """Whether equations of the primitive of this name matter to others."""
+    """Whether equations of the primitive with this name have events."""
     return name in _EVENTS
 
 
 def events_of(read: Reading) -> list[Event]:
-    """The events of an equation that has some. Raises NotKnown."""
+    """The events of an equation for which `has_events`. Raises NotKnown."""
     return _EVENTS[read.name](read)
 
 
 class Reading:
-    """An equation of Mosaic GPU's: its operands and their transforms, one after another."""
+    """An equation of Mosaic GPU: its operands and their transforms, one after another."""
 
     def __init__(self, eqn: core.JaxprEqn, env: dict[Any, Any], file: str) -> None:
         self.name, self.params, self._env = eqn.primitive.name, eqn.params, env
@@ -73,7 +73,7 @@ class Reading:
         return None if found is None or isinstance(found, (GpuMemory, LookupTable)) else int(found)
 
     def entry(self) -> int | None:
-        """The number that is read of a table; None where more is read, or which is not known."""
+        """The number that is read from a table; None if it is unknown, or more than one."""
         table = resolved(self._env, self.take())
         transforms = self.transforms("tree")
         return table.at(transforms, self.value)
@@ -89,14 +89,14 @@ class Reading:
         return list(tree.unflatten(leaves))
 
     def part(self, atom: Any, transforms: list[Any]) -> MemoryBox | None:
-        """The part of shared memory that an operand stands for; None of anything else."""
+        """The part of shared memory to which an operand refers; None for anything else."""
         memory = resolved(self._env, atom)
         if not isinstance(memory, GpuMemory):
             return None
         return part_of(memory, transforms, self.value)
 
     def wanted(self) -> bool:
-        """Whether the predicate that comes last, if there is one, lets it happen."""
+        """Whether the predicate, which comes last if there is one, is true."""
         if not self.params.get("has_user_predicate"):
             return True
         if (value := self.value(self._atoms[-1])) is None:
@@ -108,11 +108,11 @@ class Reading:
         if found is None or not found.memory.arrivals:
             raise NotKnown("a barrier of another kind")
         if found.box is None and not found.whole:
-            raise NotKnown("a barrier whose number is not known")
+            raise NotKnown("a barrier with an unknown number")
         return found
 
     def count(self) -> int:
-        """How many may be left: a parameter on jax 0.12, an operand on 0.10."""
+        """The number that may remain: a parameter on jax 0.12, an operand on 0.10."""
         value = self.params.get("n", self.params.get("wait_n"))
         if value is None and self._atoms:
             value = self.value(self._atoms[-1])
@@ -129,7 +129,7 @@ def _stored(read: Reading) -> list[Event]:
         part = read.part(ref, read.transforms("tree"))
     else:
         part = read.part(ref, [])
-        part = part and MemoryBox(part.memory)  # which elements is not looked at
+        part = part and MemoryBox(part.memory)  # the elements are ignored
     return [Event(GpuEventKind.STORE, (part,), read.line)] if part else []
 
 

@@ -1,7 +1,7 @@
 """Follows one GPU thread through its trace: its events, in order.
 
-Only whole numbers are computed, by which a kernel decides where it is and what it does next. A
-thread isn't followed where it depends on data, or on an operation that is not known here: NotKnown.
+It computes only the whole numbers from which a kernel derives its position and its control flow. A
+thread that depends on data, or on an unknown operation, isn't followed: NotKnown.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pallascope.kernels.evaluator import (
 )
 from pallascope.kernels.jaxprs import Atom, inner_jaxprs, primitives
 
-#: Equations of one thread that are looked at; more are not followed.
+#: The maximum number of equations of one thread; longer threads aren't followed.
 MOST = 60_000
 
-#: What touches Refs and has no say in the order of things.
+#: Operations on Refs that don't affect the order of events.
 _LOADS = ("get", "load")
 _HARMLESS = (*_LOADS, "set_max_registers", "set_max_registers_p", "async_prefetch")
 
 
 @dataclass
 class Thread(PartialEvaluator):
-    """One thread: where it is, by axis, and what it has allocated so far."""
+    """One thread: its position along each axis, and its allocations so far."""
 
     number: int
     axes: Mapping[Any, int]

@@ -1,16 +1,13 @@
 """Simulates a block of GPU threads in several orders, and finds races.
 
-The products that a Blackwell's tensor cores have begun, and how threads learn that they ended.
-They end in their order, and arrive at a barrier: all that were begun before the arrival have ended
-when its phase has completed and some thread has waited for it.
+The threads of one block run in turns, in orders that may happen on a GPU; only a kernel's first and
+last block are simulated. Copies and products are in flight until their thread has waited for them:
+if memory is written here while a unit may still read it, some run on a GPU does the same. Copies
+into shared memory take no time here, so a wait that never ends here ends on no GPU. A fault found
+here is certain; if a thread can't be followed, none is reported.
 
-One block of a kernel for GPUs: its threads, run in turns, and what they share.
-Copies and products are under way until their thread has waited for them: what is written here
-while a unit may still read it, some run on a GPU writes too. Copies into shared memory take no time
-here, so that a wait which never ends here ends nowhere.
-
-What a kernel for GPUs leaves to chance: its first and last block, in orders that may happen.
-What is found in a block (`gpu_block`) is certain; where a thread can't be followed, nothing is.
+The products of a Blackwell's tensor cores end in order, and arrive at a barrier: when the arrival's
+phase has completed and a thread has waited for it, all products that began before it have ended.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ Barrier = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """It reads `operands` and writes `into`, and was begun on this line."""
+    """A product that reads `operands`, writes `into`, and began on this line."""
 
     operands: tuple[MemoryBox, ...]
     into: MemoryBox
@@ -51,7 +48,7 @@ class Product:
 
 @dataclass(slots=True)
 class Products:
-    """Of one block, from whatever thread."""
+    """The products of one block, from all threads."""
 
     _begun: list[Product] = field(default_factory=list)
     _ended: int = 0
@@ -61,7 +58,7 @@ class Products:
         self._begun.append(product)
 
     def arrive(self, barrier: Barrier, phase: int) -> None:
-        """Those begun so far arrive: they are a part of this phase of the barrier."""
+        """The products that have begun so far arrive in this phase of the barrier."""
         self._told[barrier, phase] = len(self._begun)
 
     def waited(self, barrier: Barrier, phase: int) -> None:
@@ -69,11 +66,11 @@ class Products:
         self._ended = max(self._ended, self._told.get((barrier, phase), 0))
 
     def reading(self, part: MemoryBox) -> int | None:
-        """The line of a product that may still be reading a part; None where there is none."""
+        """The line of a product that may still be reading a part; None if there is none."""
         return next((one.line for one in self._left() if _meet(one.operands, part)), None)
 
     def writing(self, part: MemoryBox) -> int | None:
-        """The line of a product that may still be writing a part; None where there is none."""
+        """The line of a product that may still be writing a part; None if there is none."""
         return next((one.line for one in self._left() if _meet((one.into,), part)), None)
 
     def _left(self) -> Sequence[Product]:
@@ -86,7 +83,7 @@ def _meet(parts: Sequence[MemoryBox], other: MemoryBox) -> bool:
 
 @dataclass(slots=True)
 class _State:
-    """Of one thread: what it has stored and not committed, and what it has started."""
+    """The state of one thread: its uncommitted stores, and the operations that it started."""
 
     stored: list[tuple[MemoryBox, int]] = field(default_factory=list)
     loose: list[tuple[MemoryBox, int]] = field(default_factory=list)
@@ -94,11 +91,11 @@ class _State:
     products: deque[list[tuple[MemoryBox, int]]] = field(default_factory=deque)
     loading: list[tuple[MemoryBox, int]] = field(default_factory=list)
     waits: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    at: Event | None = None  # the wait that has not returned
+    at: Event | None = None  # the wait that hasn't returned
 
 
 class ThreadBlock:
-    """The threads of a block and what they share."""
+    """The threads of a block and their shared state."""
 
     def __init__(self, source: SourceFile, after_copies: bool, after_arrivals: bool) -> None:
         at_once = dict.fromkeys(
@@ -113,7 +110,7 @@ class ThreadBlock:
         self._products = Products()
 
     def run(self, threads: list[Events]) -> None:
-        """Run them all until each has ended or waits for ever. Raises NotKnown."""
+        """Run all threads until each has ended or waits for ever. Raises NotKnown."""
         self._states = [_State() for _ in threads]
         ready = deque(range(len(threads)))
         while ready:
@@ -125,7 +122,7 @@ class ThreadBlock:
             self._hangs(stuck)
 
     def _goes_on(self, number: int, thread: Events, ready: deque[int]) -> bool:
-        """Run one thread until another can go on, it waits, or it ends: True."""
+        """Run one thread until another can go on or it waits; True if it ends."""
         state = self._states[number]
         if state.at is not None:
             if not self._is_over(state):
@@ -149,7 +146,7 @@ class ThreadBlock:
         return True
 
     def _happens(self, number: int, state: _State, event: Event) -> list[int]:
-        """One event; the threads whose wait it ends."""
+        """Execute one event; returns the threads whose wait it ends."""
         match event.does:
             case GpuEventKind.STORE:
                 self._written(event)
@@ -192,7 +189,7 @@ class ThreadBlock:
         return []
 
     def _multiplied(self, event: Event) -> None:
-        """A product on a Blackwell begins: into what no thread may still be loading."""
+        """A Blackwell's product begins; no thread may still be loading its accumulator."""
         assert event.into
         for part, line in (one for state in self._states for one in state.loading):
             if part.surely_meets(event.into):
@@ -207,7 +204,7 @@ class ThreadBlock:
                 self._fault(GpuHazard.NOT_MULTIPLIED, part, event.line, line)
 
     def _tells(self, barrier: MemoryBox) -> list[int]:
-        """Products arrive at a barrier. Here they end at once; who hasn't waited can't know."""
+        """Products arrive at a barrier. They end at once, which only waiting threads know."""
         key = _place(barrier)
         self._products.arrive(key, self._completed.get(key, 0) + 1)
         return self._arrives(barrier)
@@ -217,7 +214,7 @@ class ThreadBlock:
         state.loose = []
 
     def _read(self, state: _State, event: Event, reader: str) -> None:
-        """A unit reads what the same thread may not have committed."""
+        """A unit reads memory; its thread must have committed its stores."""
         for part in event.parts:
             for stored, line in state.stored:
                 if part.surely_meets(stored):
@@ -225,7 +222,7 @@ class ThreadBlock:
                     return
 
     def _written(self, event: Event) -> None:
-        """What is written while a unit of any thread may be reading it."""
+        """Memory is written; no unit of any thread may still be reading it."""
         for part in event.parts:
             if (line := self._products.reading(part)) is not None:
                 self._fault(GpuHazard.READ_BY_MMA, part, event.line, line)
@@ -269,7 +266,7 @@ class ThreadBlock:
         return self._completed.get(key, 0) > state.waits.get(key, 0)
 
     def _laps(self, state: _State, event: Event) -> None:
-        """A wait that comes when its phase, and the one after it, have completed."""
+        """A fault if a wait comes after its phase and the next one have completed."""
         key = _place(event.parts[0])
         if self._completed.get(key, 0) - state.waits.get(key, 0) > 1:
             self._fault(GpuHazard.LAPPED, event.parts[0], event.line)
@@ -282,8 +279,8 @@ class ThreadBlock:
         state.at = None
 
     def _hangs(self, stuck: list[int]) -> None:
-        # Where some have arrived and not enough, the count is wrong; and where none ever has, that
-        # is missing. The other waits follow.
+        # If some threads have arrived but too few, the count is wrong; if none has ever arrived, an
+        # arrival is missing. The other waits follow from the first.
         first, *others = sorted(stuck, key=lambda n: (not self._had(n), self._has_completed(n)))
         event = self._states[first].at
         assert event
@@ -328,7 +325,7 @@ class ThreadBlock:
 
 
 def _place(barrier: MemoryBox) -> tuple[Any, ...]:
-    """Which barrier of an array of them: one that is named without an index is its only one."""
+    """The barrier's index in its array; without an index, it is the array's only barrier."""
     index = tuple(start for start, _ in barrier.box) if barrier.box else ()
     return (barrier.memory.key, index or (0,))
 
@@ -338,24 +335,24 @@ def _keep(groups: deque[list[tuple[MemoryBox, int]]], count: int) -> None:
         groups.popleft()
 
 
-#: In which order threads run, as (after a copy's arrival, after a thread's own): whether those that
-#: it lets go on do so at once, or the one that has arrived goes on first.
+#: The orders of threads, as (after a copy's arrival, after a thread's own): whether the threads
+#: that it wakes run at once, or the one that has arrived goes on first.
 _ORDERS = ((False, True), (True, True), (False, False))
-#: What comes of equations of a form that is not known here.
+#: The exceptions from equations of an unknown form.
 _MOVED = (AttributeError, KeyError, TypeError, ValueError)
 
 
-#: What is told first: the rest may follow from it.
+#: The first faults to report: the others may follow from them.
 _RANK = {disorder: rank for rank, disorder in enumerate(GpuHazard)}
 
 
 def ordering_hazards(
     closed: core.ClosedJaxpr, source: SourceFile, values: Sequence[Any] = ()
 ) -> tuple[GpuFault, ...]:
-    """The faults of a launch's kernels, each once, in the order of `Disorder`.
+    """The faults of a launch's kernels, each once, in the order of `GpuHazard`.
 
-    Nothing of a kernel that can't be followed. `values` are the launch's inputs, where they are
-    known: what a kernel does may depend on tables among them.
+    None for a kernel that can't be followed. `values` are the launch's inputs, if they are known:
+    a kernel may depend on tables among them.
     """
     args = values if len(values) == len(closed.jaxpr.invars) else [None] * len(closed.jaxpr.invars)
     kernels = OutsideReader(closed, source.file).kernels

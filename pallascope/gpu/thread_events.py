@@ -21,7 +21,7 @@ def is_whole(var: core.Var) -> bool:
 
 
 def number_of(value: object) -> int | bool | None:
-    """A value of a trace as a number; None where it is none, or not whole."""
+    """A value in a trace as a number; None if it isn't a whole number."""
     if isinstance(value, (bool, int)):
         return value
     if getattr(value, "shape", None) != ():
@@ -33,34 +33,34 @@ def number_of(value: object) -> int | bool | None:
     return int(item) if kind in ("i", "u") else None
 
 
-#: Of each axis, start and size. None: which elements is not known, or it is not a box.
+#: The start and size along each axis. None: the elements are unknown, or not a box.
 Box = tuple[tuple[int, int], ...] | None
 
 
 class GpuEventKind(enum.Enum):
-    """One step of a thread that matters to others, or to the units beside the threads."""
+    """One step of a thread that matters to other threads, or to the units."""
 
     STORE = "stores"
-    COMMIT = "commits what it has stored"
+    COMMIT = "commits its stores"
     COPY_IN = "starts a copy into shared memory"
     COPY_OUT = "starts a copy out of shared memory"
     GROUP = "makes a group of the copies out"
-    WAIT_OUT = "waits until so many groups are left"
+    WAIT_OUT = "waits until this many groups are left"
     WGMMA = "starts a product of matrices"
-    WAIT_WGMMA = "waits until so many products are left"
+    WAIT_WGMMA = "waits until this many products are left"
     MMA = "starts a product on a Blackwell, into tensor memory"
-    TELL = "has all such products arrive at a barrier when they have ended"
+    TELL = "makes all such products arrive at a barrier when they have ended"
     LOAD = "starts to load from tensor memory"
-    WAIT_LOAD = "waits until it has loaded"
+    WAIT_LOAD = "waits until its loads have ended"
     ARRIVE = "arrives at a barrier"
     WAIT = "waits on a barrier"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuMemory:
-    """One allocation: by `key`, the same for all threads that share it, and by its name.
+    """One allocation: its `key` is the same for all threads that share it.
 
-    `arrivals` are those that complete a phase, of a barrier; 0 of all else.
+    `arrivals` is the number that completes a barrier's phase; 0 for other memory.
     """
 
     key: tuple[Any, ...]
@@ -70,7 +70,7 @@ class GpuMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryBox:
-    """A box of an allocation; the whole of it where `whole`."""
+    """A box of an allocation, or all of it if `whole`."""
 
     memory: GpuMemory
     box: Box = None
@@ -81,7 +81,7 @@ class MemoryBox:
         return f"{self.memory.name}[{slot[0]}]" if slot and slot[1] == 1 else self.memory.name
 
     def surely_meets(self, other: MemoryBox) -> bool:
-        """Whether both hold some element for certain."""
+        """Whether both certainly have an element in common."""
         if self.memory.key != other.memory.key:
             return False
         if self.whole or other.whole:
@@ -95,10 +95,10 @@ class MemoryBox:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is done, to which parts, on which line of the learner's file (0: not known).
+    """An operation, its parts of memory, and its line in the learner's file (0 if unknown).
 
-    `count` is of groups that may be left. `barrier` is the one that a copy or a product arrives at,
-    `into` what a product is added to.
+    `count` is the number of groups that may remain. `barrier` is the one at which a copy or a
+    product arrives, `into` a product's accumulator.
     """
 
     does: GpuEventKind
@@ -113,13 +113,13 @@ class Event:
 def part_of(
     memory: GpuMemory, transforms: Sequence[Any], value: Callable[[Any], int | None]
 ) -> MemoryBox:
-    """The part of an allocation that a Ref's transforms leave; `value` resolves what indexes it."""
+    """The part of an allocation after a Ref's transforms; `value` resolves their indices."""
     indexers = [each for each in transforms if hasattr(each, "indices")]
     if not indexers:
         return MemoryBox(memory, whole=True)
     full = tuple(indexers[0].shape)
     box = [(0, size) for size in full]
-    left = list(range(len(full)))  # the axes that no index has taken away
+    left = list(range(len(full)))  # the axes that no index has removed
     for indexer in indexers:
         if len(indexer.indices) != len(left):
             return MemoryBox(memory)
@@ -141,7 +141,7 @@ def part_of(
 
 
 def resolved(env: dict[core.Var, Any], atom: Any) -> Any:
-    """What an atom of a jaxpr stands for: a number, a Memory, or None."""
+    """The value of an atom of a jaxpr: a number, a Memory, or None."""
     if isinstance(atom, core.Var):
         return env.get(atom)
     return number_of(getattr(atom, "val", atom))

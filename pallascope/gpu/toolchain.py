@@ -1,7 +1,7 @@
 """Finds jax's CUDA plugin, ptxas and nvdisasm without importing them.
 
-XLA looks for ptxas, nvdisasm and libdevice below one folder, as a CUDA toolkit has them. From the
-package index they come in several, so `cuda_folder` makes one of links.
+XLA looks for ptxas, nvdisasm and libdevice in one folder, as in a CUDA toolkit. The packages
+install them in several folders, so `cuda_folder` makes a folder of links.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _PLUGINS = ("jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13")
 
 
 class NotInstalled(RuntimeError):
-    """The extra "gpu" is not here, or not whole; the text says what is missing and what to do."""
+    """The extra "gpu" is missing or incomplete; the message names the missing part and a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Where the parts lie. nvdisasm may be missing: then there is no instruction mix."""
+    """The paths of the parts. nvdisasm may be missing: then there is no instruction mix."""
 
     ptxas: Path
-    libdevice: Path  # the folder "nvvm" that holds it
+    libdevice: Path  # the folder "nvvm" that contains it
     nvdisasm: Path | None = None
 
 
 def why_not() -> str:
-    """Why nothing can be compiled for a GPU here, and what to install; "" where it can."""
+    """The reason if this machine can't compile for a GPU, and what to install; otherwise ""."""
     if not extras_available():
         return linux_only_message("the compiler for GPUs, of the extra gpu,")
     missing = [
@@ -45,7 +45,7 @@ def why_not() -> str:
 
 
 def tools() -> Tools:
-    """Where the parts are. Raises NotInstalled."""
+    """The paths of the parts. Raises NotInstalled."""
     if reason := why_not():
         raise NotInstalled(reason)
     ptxas, libdevice = _found("bin/ptxas"), _found("nvvm/libdevice/libdevice.10.bc")
@@ -57,7 +57,7 @@ def tools() -> Tools:
 
 
 def cuda_folder(into: Path, parts: Tools) -> Path:
-    """A folder inside `into` in which everything lies where a CUDA toolkit has it."""
+    """A folder inside `into` with the layout of a CUDA toolkit."""
     root = into / "cuda"
     (root / "bin").mkdir(parents=True)
     (root / "nvvm").symlink_to(parts.libdevice)
@@ -68,12 +68,12 @@ def cuda_folder(into: Path, parts: Tools) -> Path:
 
 
 def plugin_installed() -> bool:
-    """Whether jax's CUDA plugin is here. It is not imported."""
+    """Whether jax's CUDA plugin is installed. Doesn't import it."""
     return any(_known(name) for name in _PLUGINS)
 
 
 def runtime_library() -> Path | None:
-    """What Mosaic GPU's kernels are launched with, in jax's CUDA plugin; None where it is not."""
+    """The library in jax's CUDA plugin that launches Mosaic GPU's kernels, or None."""
     for plugin in ("jax_cuda12_plugin", "jax_cuda13_plugin"):
         found = importlib.util.find_spec(plugin)
         for folder in (found and found.submodule_search_locations) or ():

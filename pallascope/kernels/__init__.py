@@ -1,12 +1,12 @@
-"""From a function to what it launches: the only package that touches JAX's internals.
+"""From a function to its launches: the only package that uses JAX's internals.
 
-Where JAX has moved an internal, UnsupportedJax names it.
+If JAX has moved an internal, UnsupportedJax names it.
 
 aliases             Arrays that XLA copies because of input_output_aliases
 calls               A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs
 collectives         Bytes that collectives and reshardings send outside of kernels
-comm_timeline       Communication timeline: what chips send, get and wait for, in order
-device_hooks        Hooks of the interpreter that log what devices do to each other
+comm_timeline       Communication timeline: each chip's sends, arrivals and waits, in order
+device_hooks        Hooks of the interpreter that record the devices' actions on each other
 dma_events          DMA events of a kernel's body on each chip: copies, signals, products
 dma_hazards         Outstanding DMAs of one core, and accesses that come before they end
 dma_hooks           Hooks of the interpreter that record a kernel's manual DMA
@@ -24,14 +24,14 @@ lowering            Traces and lowers a launch for a chip that isn't here
 manual_dma          The DMAs that a kernel's body starts: operands, sizes, counts
 operation_counts    Arithmetic operations and sum lengths of a jax.numpy function
 outside_kernels     Operations around the kernels of a trace, and constants in it
-pallas_params       What Pallas keeps in the equations of its kernels, with types
+pallas_params       The parameters in the equations of Pallas' kernels, with types
 prng_emulation      Emulates a TPU's random number generator in the interpreter
 race_detection      Reads races and leftover semaphores from the interpreter's state
 refs                Names of a kernel's buffers and semaphores, and their first access
 serialization/      A traced launch as inert bytes, and back in a process that has never …
 sharding            shard_map's splits, and a launch run on simulated devices
 source_lines        The source line of an equation, its author, and the lines that wait
-traced_launch       A traced launch: what it holds, how to run it, how it is serialised
+traced_launch       A traced launch: its contents, how to run it, how it is serialised
 """
 
 from pallascope.kernels.calls import kernel_call

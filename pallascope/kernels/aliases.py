@@ -1,18 +1,17 @@
 """Arrays that XLA copies because of input_output_aliases.
 
-Operations that XLA only takes note of: they give the same bytes another shape.
-A TPU keeps an array in tiles over its last two dimensions: 8 rows of 128 columns in 4-byte dtypes,
-16 in 2-byte ones, 32 in 1-byte ones. As long as the columns stay and tiles stay whole, rows can be
-regrouped where they are.
+A kernel may write a result in the place of an input if nobody needs that input any more: it isn't
+read later, and the launch's caller gives it away by `donate_argnames` of jax.jit. Otherwise XLA
+copies the input first. And jax wants a donated array's place to hold a result of its shape and
+dtype, the first donated one for the first result: if a kernel has written that result elsewhere,
+XLA copies it there afterwards. So it is with libtpu 0.0.42 and 0.0.50.1.
 
-Which results of a launch hold an output of its last kernel, element by element in order.
+Some operations, such as reshapes, are free for XLA: the same bytes get another shape. A TPU stores
+an array in tiles over its last two dimensions: 8 rows of 128 columns in 4-byte dtypes, 16 in
+2-byte ones, 32 in 1-byte ones. If the columns and the tiles stay whole, rows can be regrouped in
+place.
 
-Which arrays XLA copies because of `input_output_aliases`, and for want of them.
-A kernel may write a result in the place of an input if nobody needs that input any more: it is
-neither read later on nor kept by the launch's caller, who gives an array away by `donate_argnames`
-of jax.jit. Else XLA copies the input first. And a donated array is where jax wants a result of its
-shape and dtype, the first donated one for the first result: if a kernel has written that result
-elsewhere, XLA copies it there afterwards. So it is with libtpu 0.0.42 and 0.0.50.1.
+`output_aliases` finds the results that are an output of the last kernel, in the same order.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _ONE_DIMENSION = 1024  # elements in a tile of an array of rank 1
 
 
 def is_bitcast(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation around a kernel moves no byte on a TPU, or no more than one element."""
+    """Whether an operation around a kernel moves no byte on a TPU, or one element at most."""
     if eqn.outvars and all(_has_no_bytes(var.aval) for var in eqn.outvars):
         return True
     arrays: list[Any] = [var.aval for var in (*eqn.invars[:1], *eqn.outvars)]
@@ -55,19 +54,19 @@ def is_bitcast(eqn: core.JaxprEqn) -> bool:
 
 
 def _has_no_bytes(array: Any) -> bool:
-    """Whether it is the gradient of integers."""
+    """Whether an array is the gradient of integers."""
     return isinstance(array, Shaped) and array.dtype == float0
 
 
 def keeps_order(eqn: core.JaxprEqn, given: tuple[int, ...]) -> bool:
-    """Whether it leaves the elements in their row-major order."""
+    """Whether an operation leaves the elements in their row-major order."""
     params: dict[str, Any] = eqn.params
     match eqn.primitive.name:
         case "reshape":
             return params.get("dimensions") is None
         case "squeeze" | "expand_dims":
             return True
-        case "broadcast_in_dim":  # jnp.expand_dims and x[None]; a larger result is seen by its size
+        case "broadcast_in_dim":  # jnp.expand_dims and x[None]; the size shows a larger result
             return len(eqn.invars) == 1
         case "transpose":
             moved = [axis for axis in params["permutation"] if given[axis] != 1]
@@ -91,13 +90,13 @@ _Origin = tuple[core.JaxprEqn, int] | None
 
 
 def output_aliases(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
-    """For each result the number of the output of `last` that it is, unchanged or reshaped."""
+    """For each result, the number of the output of `last` that it is, unchanged or reshaped."""
     origins = _Origins().evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
     return tuple(n[1] if n is not None and n[0] is last else None for n in origins)
 
 
 class _Origins(Evaluator):
-    """A value is the output of a kernel that it holds in order, element by element."""
+    """A value is the kernel output whose elements it holds in the same order."""
 
     def constant(self, value: object) -> _Origin:
         return None
@@ -112,7 +111,7 @@ class _Origins(Evaluator):
 
 
 def _same_order(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation gives all elements of its input in their row-major order."""
+    """Whether an operation returns all elements of its input in their row-major order."""
     given, made = eqn.invars[0].aval, eqn.outvars[0].aval
     if not (isinstance(given, Shaped) and isinstance(made, Shaped)):
         return False
@@ -125,7 +124,7 @@ Values = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One equation; a loop or branch with so many `kernels` is one too."""
+    """One equation; a loop or branch with this many `kernels` also is one step."""
 
     equation: core.JaxprEqn
     inputs: Values
@@ -134,15 +133,15 @@ class _Step:
 
 
 def alias_copies(closed: core.ClosedJaxpr) -> list[tuple[XlaCopy, ...]]:
-    """For each kernel of a trace, in program order, what XLA copies before or after it.
+    """For each kernel of a trace, in program order, XLA's copies before or after it.
 
-    Of kernels in loops and branches, nothing is known, and no copy is told.
+    Kernels in loops and branches are unknown, and get no copies.
     """
     return _Reader(closed).copies()
 
 
 class _Reader(Evaluator):
-    """Lines up the equations of a trace and of all that it calls. A value is its number."""
+    """Lists the equations of a trace and of its calls, in order. A value is its number."""
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
         self._next = itertools.count()
@@ -155,7 +154,7 @@ class _Reader(Evaluator):
         self._place: dict[int, int] = {
             value: value for value in self._inputs
         }  # a value's array, by a number
-        self._writer: dict[int, tuple[int, int]] = {}  # by result: which kernel, which operand
+        self._writer: dict[int, tuple[int, int]] = {}  # by result: its kernel and operand
 
     def copies(self) -> list[tuple[XlaCopy, ...]]:
         last = self._last_uses()
@@ -186,7 +185,7 @@ class _Reader(Evaluator):
         return made
 
     def _give_away(self, call: core.JaxprEqn, given: Sequence[int]) -> None:
-        """Inputs of the launch that a jax.jit around all of it donates."""
+        """Records the launch's inputs that a jax.jit around all of it donates."""
         flags = call.params.get("donated_invars") or ()
         self._donated |= {value for value, flag in zip(given, flags, strict=False) if flag}
         self._donated &= set(self._inputs)
@@ -215,7 +214,7 @@ class _Reader(Evaluator):
         return last
 
     def _settle(self, values: Values, places: Sequence[int]) -> None:
-        """Note where results lie: in the places of these values, or in new ones."""
+        """Record the places of results: those of these values, or new ones."""
         for position, value in enumerate(values):
             there = places[position] if position < len(places) else value
             self._place[value] = self._place.get(there, there)
@@ -258,7 +257,7 @@ def is_kernel(eqn: core.JaxprEqn) -> bool:
 
 
 def _closes_a_ring(moved: Mapping[int, int], start: int) -> bool:
-    """Whether arrays change places in a ring, which takes a place more."""
+    """Whether arrays change places in a ring, which needs one more place."""
     place, seen = moved[start], set[int]()
     while place in moved and place not in seen:
         if place == start:
@@ -279,7 +278,7 @@ def _opened(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
 
 
 def _aliases(kernel: core.JaxprEqn) -> tuple[int, int, dict[int, int]]:
-    """Where operands begin among a kernel's inputs, their number, and {operand: result}."""
+    """The operands' first index among a kernel's inputs, their number, and {operand: result}."""
     if not is_pallas_call(kernel):
         return 0, len(kernel.invars), {}
     first = sum(not isinstance(size, int) for size in grid_mapping(kernel).grid)

@@ -1,8 +1,6 @@
 """A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs.
 
-A kernel for a GPU as data: what it is given and gives back, and its grid.
-
-A kernel's equation as data: operands, blocks, grid.
+Kernels for GPUs have whole arrays as operands, and the threads of a block in their grid.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ def is_for_gpus(kernel: core.JaxprEqn) -> bool:
 def gpu_call(kernel: core.JaxprEqn, name: str, callbacks: tuple[str, ...]) -> KernelCall:
     """The equation of a `plgpu.kernel` as data. Its grid ends with the threads of a block.
 
-    Blocks are cut by the kernel itself, so each operand is one whole array in global memory.
+    The kernel itself cuts its blocks, so each operand is one whole array in global memory.
     """
     return KernelCall(
         name=name,
@@ -73,10 +71,10 @@ def gpu_call(kernel: core.JaxprEqn, name: str, callbacks: tuple[str, ...]) -> Ke
 
 
 def called_as_written(call: KernelCall, text: str, usual: str) -> KernelCall:
-    """The call, its operands by the names that the kernel's function in this file gives them.
+    """The call, with the operands named as in the kernel's function in this file.
 
-    A trace doesn't keep them. The function has the call's name, or else the `usual` one; where the
-    file has no such function, or one with fewer parameters, the names stay.
+    A trace doesn't keep the names. The function has the call's name, or otherwise the `usual` one;
+    if the file has no such function, or one with fewer parameters, the names stay.
     """
     found = _parameters(text)
     names = found.get(call.name) or found.get(usual) or []
@@ -91,7 +89,7 @@ def called_as_written(call: KernelCall, text: str, usual: str) -> KernelCall:
 
 
 def _parameters(text: str) -> dict[str, list[str]]:
-    """Of each function in a file, by its name, the positional parameters."""
+    """The positional parameters of each function in a file, by its name."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
@@ -115,7 +113,7 @@ def _gpu_operands(kernel: core.JaxprEqn) -> Iterator[Operand]:
         name = given if given.isidentifier() else f"operand {position}"
         role = Role.INPUT if position < inputs else Role.OUTPUT
         array = ArrayType(str(getattr(dtype, "name", dtype)), shape)
-        # Which of them it touches is not looked for here: none is to be called unused.
+        # Accesses aren't looked for here, so that no operand counts as unused.
         first = FirstAccess.READ if role is Role.INPUT else FirstAccess.WRITE
         yield Operand(name, role, array, block=shape, space="any", first=first, buffers=1)
 
@@ -123,13 +121,13 @@ def _gpu_operands(kernel: core.JaxprEqn) -> Iterator[Operand]:
 CALLBACKS = ("pure_callback", "io_callback")
 
 
-SPARSE_CORES = "it runs on SparseCores, and what these take is not predicted"
+SPARSE_CORES = "it runs on SparseCores, whose time isn't predicted"
 
 
 def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
-    """The equation of one kernel as data. Raises UnsupportedJax where its parameters have moved.
+    """The equation of one kernel as data. Raises UnsupportedJax if its parameters have moved.
 
-    `file` is the learner's; without one, nobody asks who has written the kernel, and where.
+    `file` is the learner's; without it, the kernel's author and line aren't looked up.
     """
     try:
         call = _kernel_call(equation)
@@ -172,7 +170,7 @@ def _pallas_call(equation: core.JaxprEqn) -> KernelCall:
 
 
 def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
-    """A kernel over a mesh, whose axes are its grid: each core takes one step."""
+    """A kernel over a mesh. The mesh's axes are its grid: each core takes one step."""
     kernel, cores = body(equation), tuple(mesh(equation).shape.values())
     inputs, outputs = len(equation.invars), len(equation.outvars)
     return KernelCall(
@@ -190,16 +188,16 @@ def _mpmd_map(equation: core.JaxprEqn) -> KernelCall:
 
 
 def _unknown(equation: core.JaxprEqn, kernel: core.Jaxpr, axes: Collection[object]) -> str:
-    """Why nothing can be said of a kernel on one TensorCore of a chip; "" where it can."""
+    """The reason if a kernel's cost on one TensorCore is unknown, otherwise ""."""
     if not is_pallas_call(equation) and not on_tensor_cores(equation):
         return SPARSE_CORES
     return OTHER_CHIPS if uses_remote_dma(kernel, axes) else ""
 
 
 def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]:
-    """The operands of a kernel over a mesh: no blocks, whole arrays that it copies by hand.
+    """The operands of a kernel over a mesh: whole arrays, without blocks, which it copies itself.
 
-    A Ref that names no memory space stays where the array is, in HBM.
+    A Ref without a memory space stays in the array's place, in HBM.
     """
     roles = [Role.INPUT] * inputs + [Role.OUTPUT] * outputs
     roles += [Role.SCRATCH] * (len(kernel.invars) - len(roles))
@@ -211,7 +209,7 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
 
 
 def _awaited(kernel: core.Jaxpr, operands: Iterable[Operand]) -> tuple[Operand, ...]:
-    """The operands, with what is known of the copies that the body makes by itself."""
+    """The operands, marked if the body starts or awaits copies of them."""
     copied, _ = copied_buffers(kernel)
     return tuple(
         dataclasses.replace(operand, unawaited=unawaited, copied=position in copied)
@@ -227,7 +225,7 @@ def _scoped(kernel: core.Jaxpr) -> tuple[ArrayType, ...]:
 
 
 def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:
-    """The name that the launch gives, else that of the function; "_" is how to give it none."""
+    """The launch's name for it, otherwise the function's; "_" means a function without a name."""
     names = (str(equation.params.get("name") or ""), _function(kernel))
     return next((name for name in names if name.strip("_")), "kernel")
 
@@ -237,7 +235,7 @@ def _callbacks(kernel: core.Jaxpr) -> tuple[str, ...]:
 
 
 def _function(kernel: core.Jaxpr) -> str:
-    """The name of the function that was traced: the source info reads "NAME at FILE:LINE"."""
+    """The name of the traced function: the source info reads "NAME at FILE:LINE"."""
     name = str(getattr(kernel.debug_info, "func_src_info", "") or "").partition(" ")[0]
     return name if name.isidentifier() else "kernel"
 
@@ -263,7 +261,7 @@ def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
 
 
 def _aliased(pallas_call: core.JaxprEqn, operands: Iterable[Operand]) -> Iterator[Operand]:
-    """The operands, with what is known of outputs that begin as an input's array."""
+    """The operands, marked if an output begins as an input's array."""
     pairs: Iterable[tuple[int, int]] = pallas_call.params.get("input_output_aliases") or ()
     inputs, results = {given for given, _ in pairs}, {result for _, result in pairs}
     before = 0
@@ -275,7 +273,7 @@ def _aliased(pallas_call: core.JaxprEqn, operands: Iterable[Operand]) -> Iterato
 
 
 def _whole(name: str, role: Role, ref: AbstractValue, touch: FirstAccess) -> Operand:
-    """An operand that no BlockSpec cuts into blocks: scalar prefetch, scratch, all of a mesh's."""
+    """An operand without a BlockSpec: scalar prefetch, scratch, and all operands of a mesh."""
     array = array_type(getattr(ref, "inner_aval", ref))
     space = memory_space(ref)
     return Operand(name, role, array, block=array.shape, space=space, first=touch, buffers=1)
@@ -305,7 +303,7 @@ def _blocked(
 
 
 def _kinds(block: Sequence[pl.BlockDim | int | None]) -> tuple[str, ...]:
-    """Pallas' names of how each dimension of a block is cut; () where all are, by a size."""
+    """Pallas' name for each dimension's kind; () if all are cut by a size."""
     plain = {"int": "Blocked", "NoneType": "Squeezed"}
     names = tuple(plain.get(type(dim).__name__, type(dim).__name__) for dim in block)
     return () if set(names) <= {"Blocked", "Squeezed"} else names
@@ -320,12 +318,12 @@ def _names(kernel: core.Jaxpr) -> list[str]:
 
 
 def _was_given(name: object) -> bool:
-    """Whether a name is the kernel's own: where jax rewrites a kernel, it says "args[0]"."""
+    """Whether a name is the kernel's own: in rewritten kernels, jax's names are like "args[0]"."""
     return bool(name) and not str(name).startswith("args[")
 
 
 def _stays(sizes: tuple[int | None, ...], array: ArrayType, moves: bool) -> bool:
-    """Whether the block is the whole array: Mosaic then keeps one copy, whatever the spec asks."""
+    """Whether the block is the whole array: Mosaic then keeps one copy, whatever the spec says."""
     return not moves and tuple(1 if n is None else n for n in sizes) == array.shape
 
 
@@ -345,16 +343,16 @@ def _axes(index_map: core.Jaxpr, grid_rank: int) -> tuple[int, ...]:
 
 
 def array_type(aval: AbstractValue) -> ArrayType:
-    """An abstract value's dtype and shape; () for one without a shape, such as a semaphore's."""
+    """An abstract value's dtype and shape; () if it has no shape, such as a semaphore."""
     dtype = getattr(aval, "dtype", None)
     shape = tuple(int(n) for n in getattr(aval, "shape", ()))
     return ArrayType(str(getattr(dtype, "name", dtype)), shape)
 
 
 def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
-    """An equation as data; `line` is the learner's from which it was traced.
+    """An equation as data; `line` is the learner's line from which it was traced.
 
-    `turns` is how often the loops around it run it.
+    `turns` is the trip count of the surrounding loops.
     """
     operands = (array_type(var.aval) for var in eqn.invars if hasattr(var.aval, "shape"))
     results = (array_type(var.aval) for var in eqn.outvars if hasattr(var.aval, "shape"))
@@ -370,7 +368,7 @@ def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
 
 
 def _terms(eqn: core.JaxprEqn) -> int:
-    """How many products a matrix product adds up for each element of its result; 1 of others."""
+    """The number of products that a matrix product adds up for each element; otherwise 1."""
     if eqn.primitive.name != "dot_general":
         return 1
     (contracted, _), _ = eqn.params["dimension_numbers"]

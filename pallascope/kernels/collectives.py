@@ -1,23 +1,22 @@
 """Bytes that collectives and reshardings send outside of kernels.
 
-Arrays that two `shard_map`s of a launch cut in different ways: XLA moves them in between.
-An input of the launch lies as the first `shard_map` that takes it wants it. What is computed from
-an array element by element lies as the array does; of all else nothing is said.
+A resharding is the move of an array if two `shard_map`s of a launch cut it in different ways. An
+input of the launch begins as the first `shard_map` that takes it needs it. The result of an
+elementwise operation is cut as its operands are; other results are unknown.
 
-What devices send to each other outside of kernels: counted by the trace of a launch.
-For n devices and B bytes that each of them puts in, one device sends
+For n devices and B bytes of input on each of them, one device sends
 
     all_gather                   (n - 1) B         of the result, n B, all but its own part
     psum_scatter, all_to_all     (n - 1) / n B     all but the part that it keeps
-    psum, pmax, pmin             2 (n - 1) / n B   psum_scatter, and all_gather of what came of it
+    psum, pmax, pmin             2 (n - 1) / n B   psum_scatter, and all_gather of its result
     ppermute, pbroadcast         B
-    ragged_all_to_all            B                 at most: how much is known only at run time
+    ragged_all_to_all            B                 at most: the size is known only at run time
 
 These are the bytes of the ring algorithms, and no algorithm sends less: R. Thakur, R. Rabenseifner
 and W. Gropp, Optimization of Collective Communication Operations in MPICH, 2005; "How to Scale Your
-Model", chapter 3, has the same. All but two send to neighbours in the ring. What all_to_all and
-ppermute send to others passes over several links, which is in `carried_bytes`: to a chip that is d
-further on, min(d, n - d) of them.
+Model", chapter 3, has the same. All but two send to neighbours in the ring. The bytes of all_to_all
+and ppermute pass over several links, which `link_bytes` counts: min(d, n - d) of them to a chip at
+the distance d.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ from pallascope.model import (
 )
 
 _CONSTRAINT = "sharding_constraint"
-#: Operations whose elements come from elsewhere, also where the shape stays.
+#: Operations that move elements even if the shape stays.
 _MIXED = ("transpose", "dot_general", "reshape")
 
-#: For each dimension of an array, the axes of the mesh that cut it, the outermost first.
+#: For each dimension of an array, the mesh axes that cut it, outermost first.
 Cut = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Resharded:
-    """An array that an equation wants cut in another way than it is.
+    """An array that an equation needs cut in another way than it is.
 
-    `axes` are those of the mesh that lie otherwise then; `sent` are the bytes that one device gets
-    from others, and so what each sends on average, if each gets what it lacks from who has it.
+    `axes` are the mesh axes that change; `sent` are the bytes that one device gets from others,
+    which is also the average that each sends, if each gets its missing part from its owner.
     """
 
     eqn: core.JaxprEqn
@@ -74,7 +73,7 @@ def resharded(closed: core.ClosedJaxpr, axes: Axes) -> list[Resharded]:
 
 
 class _ShardingReader(Evaluator):
-    """Reads a launch outside of its `shard_map`s. A value is how an array is cut."""
+    """Reads a launch outside of its `shard_map`s. A value is the cut of an array."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.found: list[Resharded] = []
@@ -128,7 +127,7 @@ def _names(entry: Any) -> tuple[str, ...]:
 
 
 def _followed(eqn: core.JaxprEqn, inputs: Sequence[Cut | None]) -> Cut | None:
-    """How the result of an elementwise operation is cut: as its operands of the same shape are."""
+    """The cut of an elementwise operation's result: that of its operands of the same shape."""
     if len(eqn.outvars) != 1 or eqn.primitive.name in _MIXED:
         return None
     shape = getattr(eqn.outvars[0].aval, "shape", None)
@@ -138,7 +137,7 @@ def _followed(eqn: core.JaxprEqn, inputs: Sequence[Cut | None]) -> Cut | None:
 
 
 def _otherwise(before: Cut, after: Cut) -> tuple[str, ...]:
-    """The axes of the mesh that do not cut the same dimension before and after."""
+    """The mesh axes that don't cut the same dimension before and after."""
     placed = [
         {name: at for at, names in enumerate(cut) for name in names} for cut in (before, after)
     ]
@@ -148,7 +147,7 @@ def _otherwise(before: Cut, after: Cut) -> tuple[str, ...]:
 
 
 def _missing(shape: Sequence[int], before: Cut, after: Cut, sizes: Mapping[str, int]) -> float:
-    """How many elements of its new part a device does not have yet: of the one that lacks most."""
+    """The number of missing elements in the new part of the device that lacks most."""
     most = 0.0
     for numbers in itertools.product(*map(range, sizes.values())):
         device = dict(zip(sizes, numbers, strict=True))
@@ -166,14 +165,14 @@ def _missing(shape: Sequence[int], before: Cut, after: Cut, sizes: Mapping[str, 
 def _part(
     size: int, names: Sequence[str], device: Mapping[str, int], sizes: Mapping[str, int]
 ) -> tuple[float, float]:
-    """From where to where a device's part of a dimension goes."""
+    """The first and last element of a device's part of a dimension."""
     number, parts = 0, math.prod(sizes[name] for name in names)
     for name in names:
         number = number * sizes[name] + device[name]
     return number * size / parts, (number + 1) * size / parts
 
 
-#: Of n devices, how much one sends, as a multiple of what it puts in.
+#: The bytes that one of n devices sends, as a multiple of its input.
 _Share = Callable[[int], float]
 
 
@@ -193,7 +192,7 @@ def _whole(n: int) -> float:
     return float(n > 1)
 
 
-#: By the names of their primitives: what jax.lax calls each, and how much is sent.
+#: By the names of their primitives: jax.lax's name, and the function for the bytes sent.
 _KNOWN: dict[str, tuple[str, _Share]] = {
     "psum": ("psum", _both_ways),
     "psum_invariant": ("psum", _both_ways),
@@ -215,10 +214,10 @@ COLLECTIVES = _KNOWN | _STARTED
 
 
 def collectives_of(closed: core.ClosedJaxpr, axes: Axes, file: str = "") -> tuple[Collective, ...]:
-    """What a launch for a mesh of these axes sends outside of its kernels, in program order.
+    """A launch's collectives outside of its kernels, for a mesh of these axes, in program order.
 
-    `file` is the learner's, for the lines. What XLA removes, since nothing uses it, and what goes
-    over a single device, is not among them.
+    `file` is the learner's, for the lines. Leaves out operations that XLA removes because nothing
+    uses them, and those over a single device.
     """
     found = [*_named(closed, axes, file), *_laid_anew(closed, axes, file)]
     return tuple(one for one in found if one.sent and one.runs.times)
@@ -239,7 +238,7 @@ def _named(closed: core.ClosedJaxpr, axes: Axes, file: str) -> Iterator[Collecti
 
 
 def _hops(name: str, n: int, eqn: core.JaxprEqn) -> float:
-    """Over how many links of a ring of n devices a byte passes, on average, to where it goes."""
+    """The average number of links of a ring of n devices that a byte passes."""
     if name in ("all_to_all", "ragged_all_to_all") and n > 1:
         return (n * n // 4) / (n - 1)
     if name == "ppermute":
@@ -264,7 +263,7 @@ def _laid_anew(closed: core.ClosedJaxpr, axes: Axes, file: str) -> Iterator[Coll
 
 
 def _together(eqn: core.JaxprEqn, over: Sequence[str], axes: Axes) -> int:
-    """How many devices do this with each other."""
+    """The number of devices that take part together."""
     if groups := eqn.params.get("axis_index_groups"):
         return max(map(len, groups))
     sizes = dict(axes)
@@ -272,7 +271,7 @@ def _together(eqn: core.JaxprEqn, over: Sequence[str], axes: Axes) -> int:
 
 
 def _put_in(eqn: core.JaxprEqn, name: str) -> list[Any]:
-    """The arrays that one device sends of: of a ragged exchange, the first one alone."""
+    """The arrays that one device sends from; only the first for a ragged exchange."""
     arrays = [var for var in eqn.invars if isinstance(var.aval, Shaped)]
     return arrays[:1] if name == "ragged_all_to_all" else arrays
 

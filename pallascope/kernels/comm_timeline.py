@@ -1,4 +1,4 @@
-"""Communication timeline: what chips send, get and wait for, in order."""
+"""Communication timeline: each chip's sends, arrivals and waits, in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pallascope.model import (
     DeviceAction,
 )
 
-#: What is longer is cut short.
+#: Longer timelines are cut.
 MOST_MOMENTS, MOST_DEEDS = 60, 1500
 
 #: A chip, and one of its semaphores.
@@ -39,7 +39,7 @@ _Key = tuple[int, Hashable, tuple[Number, ...]]
 def comm_timeline(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
 ) -> CommTimeline | None:
-    """All chips of a mesh of these axes, in step; None where a copy depends on what is read."""
+    """All chips of a mesh of these axes, in step; None if a copy depends on data."""
     sizes, budget = dict(axes), EquationBudget(MOST_EQUATIONS)
     places = list(itertools.product(*map(range, sizes.values())))
     chips = []
@@ -56,7 +56,7 @@ def comm_timeline(
 def _said(semaphore: Semaphore) -> str:
     buffer, index = semaphore
     if None in index:
-        raise NotKnown("which semaphore it is depends on what the kernel reads")
+        raise NotKnown("which semaphore it is depends on data that the kernel reads")
     return buffer.name + (f"[{', '.join(str(int(one or 0)) for one in index)}]" if index else "")
 
 
@@ -67,7 +67,7 @@ def _key(chip: int, semaphore: Semaphore) -> _Key:
 
 @dataclass(slots=True)
 class _Chip:
-    """One chip, on its way through its events."""
+    """One chip and its progress through its events."""
 
     number: int
     events: Iterator[Event]
@@ -76,14 +76,14 @@ class _Chip:
     began: bool = False
 
     def event(self) -> Event | None:
-        """The one that has not happened yet."""
+        """The next event."""
         if not self.began:
             self.began = True
             self.done()
         return self.next
 
     def done(self) -> None:
-        """It has happened."""
+        """Go on to the next event."""
         self.next = next(self.events, None)
         self.ended = self.next is None
 
@@ -110,7 +110,7 @@ class _Timeline:
         return CommTimeline(tuple(self.places), tuple(moments))
 
     def _deeds_of(self, chip: _Chip) -> Iterator[DeviceAction]:
-        """What one chip does until it waits for something that is not there."""
+        """A chip's actions until it waits for something that isn't there."""
         operations = 0
         while (event := chip.event()) is not None and self._deeds <= MOST_DEEDS:
             if isinstance(event, Multiplied):
@@ -158,5 +158,5 @@ class _Timeline:
 
     def _number(self, place: Place | None) -> int:
         if place is None:
-            raise NotKnown("which chip it is depends on what the kernel reads")
+            raise NotKnown("which chip it is depends on data that the kernel reads")
         return self.places.index(place)

@@ -1,12 +1,9 @@
-"""Hooks of the interpreter that log what devices do to each other.
+"""Hooks of the interpreter that record the devices' actions on each other.
 
-How the devices of a mesh meet, while the strict interpreter runs a kernel on all of them.
-Everything that they do to each other is noted, and judged when the kernel has ended: not by how it
-went this time, but by all ways in which it may go. Two things can't wait so long. A device that the
-mesh does not have. And devices that wait for each other without end: the wait is ended, and each
-semaphore named.
-
-Has the strict interpreter say what the devices of a mesh do to each other.
+The strict interpreter runs a kernel on all devices of a mesh. Their actions are recorded, and
+judged at the kernel's end: not by this run's order, but by all possible orders. Two faults are
+reported at once: a device that the mesh doesn't have, and devices that wait for each other without
+end. The latter ends the wait, and names each semaphore.
 """
 
 from __future__ import annotations
@@ -51,10 +48,10 @@ from pallascope.model import (
     mesh_size,
 )
 
-#: So long nothing may happen on any device while each waits, or has ended.
+#: After this time without an event, while each device waits or has ended, they are deadlocked.
 PATIENCE = 2.0
 BARRIER = "the barrier semaphore"
-#: What stands for a device whose number along an axis is not of the mesh, and by how much.
+#: Marks a device whose number along an axis isn't in the mesh, and by how much.
 OUTSIDE, PER_AXIS = 1 << 24, 1 << 16
 
 
@@ -63,11 +60,11 @@ class Deadlock(RuntimeError):
 
 
 class NoSuchDevice(IndexError):
-    """A copy or a signal to a device that the mesh does not have."""
+    """A copy or a signal to a device that the mesh doesn't have."""
 
 
 class DeviceFaultLog:
-    """What the devices of one launch do to each other, and the faults so far."""
+    """The devices' actions on each other in one launch, and the faults so far."""
 
     def __init__(self, source: SourceFile, axes: Axes) -> None:
         self.faults: list[DeviceFault] = []
@@ -85,7 +82,7 @@ class DeviceFaultLog:
         self._ended = set[int]()
 
     def kernel(self, names: RefNames, wait_lines: WaitLines, begins_together: bool) -> None:
-        """The kernel that is traced next; whether libtpu has its devices begin together."""
+        """Begin tracing a kernel; `begins_together`: libtpu makes its devices begin together."""
         self._names, self._wait_lines = names, wait_lines
         self._begins_together = begins_together
 
@@ -166,13 +163,13 @@ class DeviceFaultLog:
                 )
             )
 
-    # ---- what the interpreter's callbacks do first ----
+    # ---- called before the interpreter's callbacks ----
 
     def starts(
         self, core: Core, source: Area, target: Area, came: int, left: int | None,
         other: int | None, size: int, source_info: Any,
     ) -> None:  # fmt: skip
-        """A copy is started. `target` is an area of this device's until it is known which."""
+        """A copy starts. `target` is an area of this device's until its owner is known."""
         with self._lock:
             self._happens(core[0])
             line = self._place(source_info)
@@ -191,7 +188,7 @@ class DeviceFaultLog:
         self, device: Any, local: Any, semaphore: Any, count: Any, other: Any,
         *_: Any, source_info: Any = None,
     ) -> None:  # fmt: skip
-        """A semaphore is raised, here or on another device."""
+        """A semaphore is signalled, here or on another device."""
         core = int(device), int(local)
         there = core[0] if other is None else int(other)
         with self._lock:
@@ -203,7 +200,7 @@ class DeviceFaultLog:
             self._exchange.add(Signal(core, at, to, int(count), line))
 
     def touches(self, core: Core, area: Area, writes: bool, source_info: Any) -> None:
-        """A core reads or writes memory of its own."""
+        """A core reads or writes its own memory."""
         with self._lock:
             self._happens(core[0])
             at = self._exchange.at(core)
@@ -225,12 +222,12 @@ class DeviceFaultLog:
             self._exchange.add(Wait(core, at, (core[0], number), int(count), line))
 
     def _source_line(self, semaphore: str) -> SourceLine | None:
-        """jax 0.10 does not say on which line a wait stands."""
+        """jax 0.10 doesn't say on which line a wait is."""
         line = self._wait_lines.of(semaphore, self._source.file)
         return self._source.place(line) if line else None
 
     def has_waited(self, device: Any, local: Any, *_: Any, **__: Any) -> None:
-        """It goes on."""
+        """The core's wait has ended."""
         with self._lock:
             self._latest = time.monotonic()
             self._waiting.pop((int(device), int(local)), None)
@@ -242,7 +239,7 @@ class DeviceFaultLog:
             self._ended.add(int(device))
 
     def demand_progress(self) -> None:
-        """Raises Deadlock, called again and again by whoever waits."""
+        """Raises Deadlock; waiting cores call it repeatedly."""
         with self._lock:
             waiting = {device for device, _ in self._waiting}
             if len(waiting | self._ended) < self._devices or not waiting:
@@ -266,7 +263,7 @@ class DeviceFaultLog:
         raise Deadlock(f"every device waits, or has ended: {waits}")
 
     def left(self, over: LeftOver) -> None:
-        """A semaphore is not zero at the end of a kernel."""
+        """A semaphore isn't zero at the end of a kernel."""
         name, count = self._named(over.semaphore), over.count
         fault = DeviceFault(
             DeviceHazard.LEFT_OVER, over.device, devices=self._devices, semaphore=name, count=count
@@ -276,9 +273,9 @@ class DeviceFaultLog:
 
 @contextlib.contextmanager
 def watching_devices(device_log: DeviceFaultLog) -> Iterator[None]:
-    """Note what happens between the devices of kernels that run in this context, within `running`.
+    """Record the devices' actions in kernels that run in this context, within `running`.
 
-    Where jax keeps the interpreter elsewhere, nothing is noted.
+    If jax keeps the interpreter elsewhere, nothing is recorded.
     """
     try:
         from pallascope.kernels.jax_internals import SharedMemory
@@ -316,7 +313,7 @@ def watching_devices(device_log: DeviceFaultLog) -> Iterator[None]:
 
 
 def _replaced(stack: contextlib.ExitStack, of: Any, name: str, by: object) -> None:
-    """Put something in the place of an attribute, which may be inherited, until the end."""
+    """Replace an attribute, which may be inherited, until the end of the context."""
     if name in vars(of):
         stack.callback(setattr, of, name, vars(of)[name])
     else:
@@ -325,7 +322,7 @@ def _replaced(stack: contextlib.ExitStack, of: Any, name: str, by: object) -> No
 
 
 def within_axes(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Has a number that an axis does not have stay wrong, where it would mean another device."""
+    """Keep a number invalid that an axis doesn't have; jax would turn it into another device."""
 
     @functools.wraps(usual)
     def logical(coordinates: Any, axis_sizes: Any, axis_indices: Any, **others: Any) -> Any:
@@ -356,7 +353,7 @@ class _Watch:
         usual = getattr(self._interpreter, name)
 
         def called(token: Any, *args: Any, **params: Any) -> Any:
-            """What jax's own copies call has no token, and no device that would fail with it."""
+            """Calls by jax's own copies have no token, and no device that would fail with them."""
             before(*args, **params)
             result = (usual if token is not None else usual.__wrapped__)(token, *args, **params)
             if after:
@@ -368,7 +365,7 @@ class _Watch:
     def naming(self) -> Callable[..., Any]:
         usual = self._interpreter.interpret_pallas_call
 
-        @functools.wraps(usual)  # jax names it where it fails
+        @functools.wraps(usual)  # jax uses its name if it fails
         def interpreted(*args: Any, jaxpr: Any, grid_mapping: Any, **others: Any) -> Any:
             aliases = others.get("input_output_aliases", ())
             names = RefNames.of(jaxpr, grid_mapping, aliases)
@@ -387,7 +384,7 @@ class _Watch:
         to_space: Any, to_id: Any, to_part: Any, came: Any, left: Any, other: Any,
         *_: Any, source_info: Any = None, **__: Any,
     ) -> None:  # fmt: skip
-        """A copy is started, on jax 0.12 to a core of the other device."""
+        """A copy starts, on jax 0.12 to a core of the other device."""
         core = int(device), int(local)
         source, item = self._area(core, from_space, from_id, from_part)
         target, _item = self._area(core, to_space, to_id, to_part)
@@ -399,7 +396,7 @@ class _Watch:
         self, writes: bool, device: Any, local: Any, space: Any, buffer: Any, transforms: Any,
         *_: Any, src_device_id: Any = None, source_info: Any = None, **__: Any,
     ) -> None:  # fmt: skip
-        """Memory is read or written, by a core of the device and not by a copy."""
+        """A core of the device, not a copy, reads or writes memory."""
         if src_device_id is not None or not self._communicates:
             return
         core = int(device), int(local)
@@ -409,7 +406,7 @@ class _Watch:
     def _area(
         self, core: tuple[int, int], space: Any, buffer: Any, transforms: Any
     ) -> tuple[Area, int]:
-        """A part of a buffer, and how many bytes an element of it takes."""
+        """A part of a buffer, and the bytes of an element."""
         name = self._interpreter.TPU_MEMORY_SPACE_NAMES[int(space)]
         owner = core[0], 0 if name in IN_HBM else core[1]
         kept: Any = self._interpreter._get_shared_memory().mem[(name, int(buffer), *owner)]

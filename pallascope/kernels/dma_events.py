@@ -1,8 +1,8 @@
 """DMA events of a kernel's body on each chip: copies, signals, products.
 
-The scalar part of the body is evaluated without data, chip by chip, and the copies are counted that
-a trace alone can't count. Here are the events as data, the parts of buffers and the semaphores that
-equations name, and the routes that a copy takes from one chip to another.
+The scalar part of the body is evaluated without data, chip by chip, and counts the copies that a
+trace alone can't count. This module has the events as data, the parts of buffers and the semaphores
+that equations name, and the routes of copies between chips.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from pallascope.kernels.operation_counts import product_flops
 from pallascope.kernels.refs import names_of
 from pallascope.model import Axes, Route, total_link_bytes
 
-#: The numbers of a chip along the axes of the mesh.
+#: A chip's numbers along the axes of the mesh.
 Place = tuple[int, ...]
-#: Of the axes that it goes along, each with its steps; those below zero lead to lower numbers.
+#: The axes along which it goes, each with its steps; negative steps lead to lower numbers.
 Way = tuple[tuple[str, int], ...]
 
 
 def receiver(
     device: Any, chip: Mapping[str, int], sizes: Mapping[str, int], number: Callable[[Any], Number]
 ) -> Place | None:
-    """The chip that `device` names, the `device_id` of a copy that `chip` starts.
+    """The receiving chip of a copy that `chip` starts, from its `device_id`, here `device`.
 
     That is a number for each axis, numbers by the names of axes, or one number for all; `number`
-    says what each is. None where that is not known, or where there is no such chip.
+    resolves each of them. None if it is unknown, or if there is no such chip.
     """
     if isinstance(device, Mapping):
         if not set(device) <= set(sizes):
@@ -79,7 +79,7 @@ def receiver(
 
 
 def _of_all(number: Number, sizes: Sequence[int]) -> list[Number]:
-    """The numbers along the axes of a chip that has this number among all."""
+    """The numbers along the axes of the chip with this number among all chips."""
     if number is None or not 0 <= int(number) < math.prod(sizes):
         return []
     found: list[Number] = []
@@ -91,9 +91,9 @@ def _of_all(number: Number, sizes: Sequence[int]) -> list[Number]:
 
 
 def ways(sender: Sequence[int], target: Sequence[int], sizes: Mapping[str, int]) -> tuple[Way, ...]:
-    """The shortest ways along the axes, each of which is a ring: its last chip is beside the first.
+    """The shortest ways along the axes, each of which is a ring: its ends are neighbours.
 
-    There are several where both ways round a ring are as short.
+    There are several if both ways round a ring have the same length.
     """
     each = [
         [(name, number) for number in _steps((end - start) % size, size)]
@@ -106,7 +106,7 @@ def ways(sender: Sequence[int], target: Sequence[int], sizes: Mapping[str, int])
 
 
 def _steps(up: int, size: int) -> tuple[int, ...]:
-    """How far it is to a chip that is `up` further on in a ring; two are beside each other once."""
+    """The distances to a chip that is `up` further on in a ring; both ways if they are equal."""
     if size > 2 and 2 * up == size:
         return up, -up
     return (up if 2 * up <= size else up - size,)
@@ -114,7 +114,7 @@ def _steps(up: int, size: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """What a Ref refers to: an operand, by its position, or of an inner scope; and its name.
+    """The buffer of a Ref: an operand, by its position, or from an inner scope; and its name.
 
     `key` is the same on all chips.
     """
@@ -126,9 +126,9 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a copy: so many elements along each dimension of a buffer.
+    """One end of a copy: the number of elements along each dimension of a buffer.
 
-    `at` are the indices, as far as they are known, in words.
+    `at` are the indices, if known, in words.
     """
 
     buffer: Buffer
@@ -139,19 +139,19 @@ class End:
 
     @property
     def said(self) -> str:
-        """What it is, by the name in the kernel."""
+        """Its name in the kernel."""
         return self.buffer.name + self.at
 
 
-#: A buffer of semaphores, and which of them.
+#: A buffer of semaphores, and the index of one of them.
 Semaphore = tuple[Buffer, tuple[Number, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A copy is started; `remote`, to another chip, which `to` names where it is known.
+    """A copy starts; if `remote`, it goes to another chip, `to` if that is known.
 
-    So do the `ways` there, () where it is not known. `own` is the sender's semaphore.
+    `ways` lead there, () if unknown. `own` is the sender's semaphore.
     """
 
     source: End
@@ -165,7 +165,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """So many bytes are waited for."""
+    """A wait for this many bytes."""
 
     semaphore: Semaphore
     size: int
@@ -173,14 +173,14 @@ class Waited:
 
 @dataclass(frozen=True, slots=True)
 class Multiplied:
-    """Matrices are multiplied, with so many operations."""
+    """Matrices are multiplied, with this many operations."""
 
     operations: int
 
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """A semaphore is signalled, `remote`: that of another chip."""
+    """A semaphore is signalled; if `remote`, one of another chip."""
 
     semaphore: Semaphore
     count: int
@@ -190,7 +190,7 @@ class Signalled:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """So many signals are waited for."""
+    """A wait for this many signals."""
 
     semaphore: Semaphore
     count: int
@@ -200,7 +200,7 @@ Event = Started | Waited | Multiplied | Signalled | Awaited
 
 
 def value(atom: Atom, known: Mapping[core.Var, Any]) -> Any:
-    """A number, a Buffer, or None for all else."""
+    """A number, a Buffer, or None for anything else."""
     if isinstance(atom, core.Var):
         return known.get(atom)
     value = atom.val
@@ -220,7 +220,7 @@ def end_of(end: Any, known: Mapping[core.Var, Any]) -> End:
 
 
 def _at(end: Any, known: Mapping[core.Var, Any]) -> str:
-    """The indices of a part, in words: "[1, 0:8]". What is whole is left out at the end."""
+    """The indices of a part, in words: "[1, 0:8]". Whole dimensions at the end are left out."""
     texts = []
     for transform in getattr(end, "transforms", ()):
         for index in getattr(transform, "indices", ()):
@@ -241,12 +241,12 @@ def _in_words(number: Number) -> str:
 
 
 def semaphore(end: Any, known: Mapping[core.Var, Any]) -> Semaphore:
-    """Which semaphore a copy is counted by."""
+    """The semaphore that counts a copy."""
     return semaphore_at(ref_of(end), getattr(end, "transforms", ()), known)
 
 
 def semaphore_at(ref: Any, transforms: Sequence[Any], known: Mapping[core.Var, Any]) -> Semaphore:
-    """Which semaphore of a Ref to some these transforms choose."""
+    """The semaphore that these transforms choose from a Ref."""
     buffer = value(ref, known)
     assert isinstance(buffer, Buffer), ref
     indices = (index for one in transforms for index in getattr(one, "indices", ()))
@@ -254,13 +254,13 @@ def semaphore_at(ref: Any, transforms: Sequence[Any], known: Mapping[core.Var, A
 
 
 def number(index: Any, known: Mapping[core.Var, Any]) -> Number:
-    """A scalar of the kernel's; None where it is not known."""
+    """A scalar of the kernel; None if it is unknown."""
     if isinstance(index, (core.Var, core.Literal)):
         return value(index, known)
     return int(index) if getattr(index, "shape", None) == () or isinstance(index, int) else None
 
 
-#: The most equations of all steps and chips together; a kernel that takes more is not evaluated.
+#: The most equations of all steps and chips together; longer kernels aren't evaluated.
 MOST_EQUATIONS = 3_000_000
 
 _COPIES = ("dma_start", "dma_wait")
@@ -273,7 +273,7 @@ class DmaEvaluator(PartialEvaluator):
     """Evaluates a kernel's body on one chip, over all steps of the grid.
 
     `places` are the chip's numbers along the axes of the mesh, `sizes` the sizes of these axes, and
-    `named` the grid's axes that have names. With `signals`, those of semaphores are events too.
+    `named` the grid's axes that have names. With `signals`, signals of semaphores are events too.
     """
 
     kernel: core.Jaxpr
@@ -332,7 +332,7 @@ class DmaEvaluator(PartialEvaluator):
         return [Buffer(None, name, id(var)) for var, name in zip(body.invars, names, strict=True)]
 
     def _axis(self, name: Any) -> Number:
-        """The chip's number along an axis, or along several, the last one counting fastest."""
+        """The chip's number along an axis, or along several, the last one varying fastest."""
         names, number = (name if isinstance(name, tuple) else (name,)), 0
         for one in names:
             if one in self.places:
@@ -358,14 +358,14 @@ class DmaEvaluator(PartialEvaluator):
         return Started(*ends, at, True, way, to, None if own is None else semaphore(own, known))
 
     def _named(self, device: Any, known: Env) -> Place | None:
-        """The chip that a `device_id` names; None where it is not known."""
+        """The chip that a `device_id` names; None if unknown."""
         return receiver(device, self.places, self.sizes, lambda one: number(one, known))
 
     def _signal(self, eqn: core.JaxprEqn, known: Env) -> Signalled | Awaited:
         ref, transforms, count, *more = jax.tree.unflatten(eqn.params["args_tree"], eqn.invars)
         at, times = semaphore_at(ref, transforms, known), number(count, known)
         if times is None:
-            raise NotKnown("how often a semaphore is signalled depends on what the kernel reads")
+            raise NotKnown("the count of a signal depends on data that the kernel reads")
         if eqn.primitive.name == "semaphore_wait":
             return Awaited(at, int(times))
         device = more[0]
@@ -376,10 +376,10 @@ class DmaEvaluator(PartialEvaluator):
 def copies_of_chips(
     kernel: core.Jaxpr, grid: Sequence[int], axes: Axes, named: Sequence[str] = ()
 ) -> Dmas:
-    """What the chip of a mesh copies that sends most, in all steps of the grid.
+    """The copies of the chip of a mesh that sends most, in all steps of the grid.
 
-    `named` are the grid's axes, by name, where they have names. Raises NotKnown where some copy
-    depends on what the kernel reads.
+    `named` are the grid's axes by name, if they have names. Raises NotKnown if a copy depends on
+    data that the kernel reads.
     """
     sizes, budget = dict(axes), EquationBudget(MOST_EQUATIONS)
     each = [
@@ -406,7 +406,7 @@ def _least(shares: Iterable[float | None]) -> float | None:
 
 
 def _tallied(events: Iterable[Event], operands: int) -> Dmas:
-    """The copies of one chip. What it sends, another of the same kind sends to it."""
+    """The copies of one chip. It gets as many from another chip as it sends."""
     ways, untold = Counter[Way](), False
     count, coming = Counter[tuple[int, bool, tuple[int, ...]]](), Counter[Semaphore]()
     sent = multiplied = meanwhile = 0
@@ -431,7 +431,7 @@ def _tallied(events: Iterable[Event], operands: int) -> Dmas:
 
 
 def _ends(copy: Started) -> Iterable[tuple[int, bool, tuple[int, ...]]]:
-    """Its ends that are operands: position, whether it is read, and how much of it."""
+    """The ends of a copy that are operands: position, whether it is read, and its extent."""
     for end, inward in ((copy.source, True), (copy.target, False)):
         if end.buffer.operand is not None:
             yield end.buffer.operand, inward, end.extent

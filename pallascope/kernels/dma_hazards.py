@@ -1,11 +1,9 @@
 """Outstanding DMAs of one core, and accesses that come before they end.
 
-A copy on its way, the parts of buffers that it goes between, and what can go wrong with it.
-
-The copies that one core has under way, and what it does before they are known to have ended.
 A DMA semaphore counts bytes. Copies that share one may end in any order, so none of them is known
-to have ended before all of them have been waited for. What is found does not depend on when the
-interpreter carries a copy out: only on the order in which the core starts, waits, reads and writes.
+to have ended before all of them have been waited for. The findings don't depend on when the
+interpreter executes a copy, but only on the order in which the core starts, waits, reads and
+writes.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ class BufferPart:
 
     @property
     def outside(self) -> bool:
-        """Whether some of it lies beyond the buffer's ends."""
+        """Whether some of it is beyond the buffer's ends."""
         pairs = zip(self.span, self.shape, strict=True)
         return any(start < 0 or stop > size for (start, stop, _), size in pairs)
 
@@ -58,7 +56,7 @@ def _meet(one: tuple[int, int, int], two: tuple[int, int, int]) -> bool:
 
 
 def span_of(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
-    """A range of the interpreter's as start, end and step along each dimension."""
+    """A range of the interpreter as start, end and step along each dimension."""
     found = []
     for axis, size in enumerate(shape):
         one = within[axis] if axis < len(within) else slice(0, size)
@@ -73,8 +71,8 @@ def span_of(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something is done: a line of the learner's file (0: of nobody's), the grid step, and
-    how often the core has done this before on the line, plus one."""
+    """The time of an event: its line in the learner's file (0 if none), its grid step, and the
+    number of the core's earlier events on the line, plus one."""
 
     line: int
     step: tuple[int, ...] = ()
@@ -83,20 +81,20 @@ class Moment:
 
 @dataclass(slots=True, eq=False)
 class OutstandingDma:
-    """A copy, from its start on."""
+    """A copy from its start on."""
 
     source: BufferPart
     target: BufferPart
     semaphore: int
     size: int
     start: Moment
-    waits: int = 0  # that came on its semaphore since
-    replaces: bool = False  # what had arrived, and nothing had read
+    waits: int = 0  # on its semaphore since its start
+    replaces: bool = False  # data that had arrived, and that nothing had read
 
 
 @dataclass(slots=True)
 class Fault:
-    """What has gone wrong with some copy; the flights go on changing until the kernel ends."""
+    """A fault of a copy; its flights change until the kernel ends."""
 
     hazard: DmaHazard
     moment: Moment
@@ -118,7 +116,7 @@ MOST_FAULTS = 8
 
 @dataclass(slots=True)
 class _Counter:
-    """What counts on one semaphore since all of it had last been waited for."""
+    """The counts on one semaphore since the last time that all of it had been waited for."""
 
     flights: list[OutstandingDma] = field(default_factory=list)
     started: int = 0  # bytes
@@ -127,11 +125,11 @@ class _Counter:
 
 
 class WaitsForever(RuntimeError):
-    """A wait for bytes that no copy under way brings."""
+    """A wait for bytes that no copy in flight brings."""
 
 
 class OutstandingDmas:
-    """What one core has under way; `faults` so far, the first MOST_FAULTS of them."""
+    """One core's copies in flight, and the first MOST_FAULTS `faults` so far."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -146,20 +144,20 @@ class OutstandingDmas:
         self._last_wait: tuple[int, Moment, frozenset[int]] | None = None
 
     def leave_alone(self) -> None:
-        """Judge nothing of this core any more: others have a part in what it waits for."""
+        """Stop judging this core: other cores take part in its waits."""
         self.judged = False
         self.faults.clear()
         self.hints.clear()
 
     def holds_garbage(self, buffer: int, shape: tuple[int, ...]) -> None:
-        """A buffer begins to exist, and nothing has been written to it."""
+        """A buffer is allocated, and nothing has been written to it."""
         self._written[buffer] = np.zeros(shape, bool)
 
     def start(self, flight: OutstandingDma) -> None:
         """A copy starts."""
         source, target = flight.source, flight.target
         beyond = next((part for part in (source, target) if part.outside), None)
-        if beyond and flight.start.line:  # in a pipeline of JAX's, its blocks are at fault
+        if beyond and flight.start.line:  # otherwise the blocks of a JAX pipeline are wrong
             self._note(Fault(DmaHazard.OUTSIDE, flight.start, beyond, flight))
             return
         if early := self._meets(self._arriving, source):
@@ -181,7 +179,7 @@ class OutstandingDmas:
         self._settle(counter)
 
     def wait(self, semaphore: int, size: int, moment: Moment) -> None:
-        """The core waits for so many bytes. Raises WaitsForever."""
+        """The core waits for this many bytes. Raises WaitsForever."""
         counter = self._counters[semaphore]
         for flight in counter.flights:
             flight.waits += 1
@@ -201,7 +199,7 @@ class OutstandingDmas:
                     started=len(counter.ever),
                 )
             )
-            raise WaitsForever(f"waits for {size} bytes, and {coming} are on their way")
+            raise WaitsForever(f"waits for {size} bytes, and {coming} are in flight")
         counter.waited += size
         targets = frozenset(flight.target.buffer for flight in counter.flights)
         self._last_wait = semaphore, moment, targets
@@ -223,7 +221,7 @@ class OutstandingDmas:
         self._fill(part)
 
     def end(self, of: int | None = None) -> None:
-        """The kernel ends, or a buffer ceases to exist: what was not waited for until now?"""
+        """The kernel ends, or a buffer is freed: finds copies that weren't waited for."""
         for semaphore, counter in self._counters.items():
             left = [f for f in counter.flights if of in (None, f.source.buffer, f.target.buffer)]
             if not left:
@@ -249,12 +247,12 @@ class OutstandingDmas:
             self._settle(counter)
 
     def _count(self, line: int, *, pending: bool) -> int:
-        """How many copies a line has started, or has under way."""
+        """The number of copies that a line has started, or has in flight."""
         of = (c.flights if pending else c.ever for c in self._counters.values())
         return sum(flight.start.line == line for flights in of for flight in flights)
 
     def seen(self) -> Iterable[Fault]:
-        """The faults; what was read though nothing had been copied there comes last."""
+        """The faults; reads without any copy there come last."""
         hints = (h for h in self.hints if h.part and h.part.buffer in self._filled)
         return (*self.faults, *hints)
 
@@ -302,7 +300,7 @@ class OutstandingDmas:
             self.faults.append(fault)
 
     def _settle(self, counter: _Counter) -> None:
-        """Where all bytes that were started have been waited for, all copies have ended."""
+        """If all started bytes have been waited for, all copies have ended."""
         if counter.waited != counter.started:
             return
         for flight in counter.flights:
@@ -314,7 +312,7 @@ class OutstandingDmas:
         counter.started = counter.waited = 0
 
     def _taken(self, part: BufferPart, moment: Moment) -> None:
-        """Something reads a part: is there anything?"""
+        """A part is read: a fault if nothing has been written there."""
         self._forget_unread(part)
         written = self._written.get(part.buffer)
         if written is None or self._meets(self._arriving, part):
@@ -333,7 +331,7 @@ class OutstandingDmas:
 
 
 def _last_of(flights: list[OutstandingDma], size: int) -> int:
-    """How many of the last flights bring so many bytes; 0 where that does not come out even."""
+    """The number of the last flights that bring exactly this many bytes; 0 if none do."""
     for number, flight in enumerate(reversed(flights), 1):
         size -= flight.size
         if size <= 0:

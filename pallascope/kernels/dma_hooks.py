@@ -1,9 +1,6 @@
 """Hooks of the interpreter that record a kernel's manual DMA.
 
-What the strict interpreter's callbacks say of the copies that one kernel starts by hand.
-
-Watches the copies that a kernel starts by hand, while the strict interpreter runs it.
-Only kernels whose bodies start copies are watched; all others run as they do without.
+Only kernels whose bodies start copies are recorded; all others run without hooks.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ from pallascope.model import (
 
 
 class CopyWatch:
-    """What has been found so far, in the order in which kernels ran."""
+    """The findings so far, in the order in which kernels ran."""
 
     def __init__(self, source: SourceFile | None = None) -> None:
         self.source = source
@@ -51,7 +48,7 @@ class CopyWatch:
 
 
 class Recorder:
-    """What the interpreter's callbacks say of one kernel, each time that it runs."""
+    """The record of one kernel from the interpreter's callbacks, for each of its runs."""
 
     def __init__(
         self,
@@ -82,7 +79,7 @@ class Recorder:
         return token
 
     def replacements(self) -> dict[str, Any]:
-        """What stands for the interpreter's functions while this kernel is traced."""
+        """The replacements of the interpreter's functions while this kernel is traced."""
         before = {
             "dma_start": self._start,
             "dma_wait": self._wait,
@@ -102,13 +99,13 @@ class Recorder:
     def _preceded(self, usual: Any, by: Callable[..., None]) -> Callable[..., Any]:
         def called(token: Any, *args: Any, **params: Any) -> Any:
             by(*args, **params)
-            # jax's own copies have no token: what they call is not to report what it raises.
+            # jax's own copies have no token: their calls must not report exceptions.
             return (usual if token is not None else usual.__wrapped__)(token, *args, **params)
 
         return self._interpreter.fail_on_exception(functools.wraps(usual)(called))
 
     def _named(self, usual: Callable[..., Any]) -> Callable[..., Any]:
-        """Has a run_scoped say what it calls its buffers, when it has them."""
+        """Record the names of a run_scoped's buffers when they are allocated."""
         from pallascope.kernels.jax_internals import callback
 
         def interpreted(jaxpr: Any, *args: Any, ctx: Any, token: Any) -> Any:
@@ -166,7 +163,7 @@ class Recorder:
         return self._interpreter.TPU_MEMORY_SPACE_NAMES[int(number)]
 
     def _allocated(self, device: Any, local: Any, space: Any, buffer: Any) -> Any:
-        """What the interpreter keeps of a buffer."""
+        """The interpreter's entry for a buffer."""
         name = self._space(space)
         key = name, int(buffer), int(device), 0 if name in IN_HBM else int(local)
         return self._interpreter._get_shared_memory().mem[key]
@@ -221,7 +218,7 @@ class Recorder:
         self._hand_over(of)
 
     def finish(self) -> None:
-        """Hand over what was found in a kernel that did not come to its end."""
+        """Hand over the findings in a kernel that didn't end."""
         self._hand_over(list(self._cores))
 
     def _hand_over(self, keys: Sequence[tuple[int, int]]) -> None:
@@ -274,15 +271,15 @@ class Recorder:
 
 
 def copies_by_hand(kernel: core.Jaxpr) -> bool:
-    """Whether a kernel's body starts copies or waits for them, in JAX's own pipelines included."""
+    """Whether a kernel's body starts copies or waits for them, including JAX's own pipelines."""
     return not {"dma_start", "dma_wait"}.isdisjoint(primitives(kernel))
 
 
 @contextlib.contextmanager
 def watching_copies(watch: CopyWatch) -> Iterator[None]:
-    """Note what goes wrong with the copies of kernels that are run in this context.
+    """Record faults of the copies of kernels that run in this context.
 
-    A wait that would never end raises. Where jax keeps the interpreter elsewhere, nothing is noted.
+    A wait that would never end raises. If jax keeps the interpreter elsewhere, nothing is recorded.
     """
     try:
         from pallascope.kernels.jax_internals import race_detection_state
@@ -298,7 +295,7 @@ def watching_copies(watch: CopyWatch) -> Iterator[None]:
         yield
         return
 
-    @functools.wraps(usual)  # jax names it where it fails
+    @functools.wraps(usual)  # jax uses its name if it fails
     def interpreted(*args: Any, jaxpr: core.Jaxpr, grid_mapping: Any, **others: Any) -> Any:
         if not copies_by_hand(jaxpr):
             return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)

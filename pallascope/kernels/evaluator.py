@@ -1,16 +1,17 @@
 """Evaluates jaxprs equation by equation, with values of any kind.
 
-`Evaluator` is the loop over equations; a subclass says what a value is and what an operation does.
-`PartialEvaluator` evaluates the scalar part of a kernel's body without data: its conditions and
-loops mostly depend on nothing but the grid step and the place in a mesh, and so the events of a
-body (copies, signals, barriers) can be listed in the order in which they happen.
+`Evaluator` is the loop over equations; a subclass defines values and operations.
 
-`retraced` makes a trace again with some of its operations replaced, also where they are nested.
+`PartialEvaluator` evaluates the scalar part of a kernel's body without data. The conditions and
+loops of most bodies depend only on the grid step and the place in a mesh, so it can list the events
+of a body (copies, signals, barriers) in order.
 
-`without_refs` turns Refs outside of kernels into values, so that every kernel is one call.
-A `pl.core_map`, and a `pl.kernel` that is given Refs, change arrays in place: their results aren't
-outputs of the equation. JAX itself rewrites them before it lowers: Refs become values, a `core_map`
-becomes an `mpmd_map` that returns what it has written. The same is done here.
+`retraced` makes a trace again with some of its operations replaced, even if they are nested.
+
+`without_refs` turns Refs outside of kernels into values, so that every kernel is one call. A
+`pl.core_map`, and a `pl.kernel` with Refs as arguments, change arrays in place: their results
+aren't outputs of the equation. JAX itself rewrites them before it lowers, and this does the same:
+Refs become values, and a `core_map` becomes an `mpmd_map` that returns its writes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Env = dict[core.Var, Any]
 
 
 class Evaluator:
-    """Evaluates jaxprs. The value None stands for "not known"."""
+    """Evaluates jaxprs. The value None stands for "unknown"."""
 
     def constant(self, value: Any) -> Any:
         """The value of a literal, or of a constant of a closed jaxpr."""
@@ -66,7 +67,7 @@ class Evaluator:
     def events(self, jaxpr: Any, inputs: Sequence[Any], consts: Sequence[Any] = ()) -> Events:
         """The events of a jaxpr, closed or not, with these inputs; returns its results.
 
-        `consts` are values for the constants of an open jaxpr; without them they are not known.
+        `consts` are values for the constants of an open jaxpr; without them they are unknown.
         """
         given = consts or [self.constant(const) for const in getattr(jaxpr, "consts", ())]
         opened: core.Jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
@@ -85,7 +86,7 @@ class Evaluator:
             next(self.events(jaxpr, inputs))
         except StopIteration as end:
             return end.value
-        raise AssertionError("an event, which nobody takes")
+        raise AssertionError("an event that nobody takes")
 
 
 def bind(eqn: core.JaxprEqn, inputs: Sequence[Any], params: Mapping[str, Any] | None = None) -> Any:
@@ -96,26 +97,26 @@ def bind(eqn: core.JaxprEqn, inputs: Sequence[Any], params: Mapping[str, Any] | 
 
 
 class NotKnown(ValueError):
-    """What an event depends on is known only at run time; says so in words."""
+    """An event depends on something known only at run time; the message describes it."""
 
 
 @dataclass(slots=True)
 class EquationBudget:
-    """How many equations may still be evaluated."""
+    """The number of equations that may still be evaluated."""
 
     left: int
 
     def spend(self, count: int) -> None:
-        """Raises NotKnown where nothing is left."""
+        """Raises NotKnown if nothing is left."""
         self.left -= count
         if self.left < 0:
-            raise NotKnown("its loops make too many turns to be followed")
+            raise NotKnown("its loops have too many iterations to be followed")
 
 
 class PartialEvaluator(Evaluator):
     """Evaluates scalars, and the conditions, loops and scopes that depend on them.
 
-    A value is a number, an object of the subclass's, or None: not known.
+    A value is a number, an object of the subclass, or None if it is unknown.
     """
 
     budget: EquationBudget
@@ -128,7 +129,7 @@ class PartialEvaluator(Evaluator):
         raise NotImplementedError
 
     def is_skipped(self, scan: core.JaxprEqn) -> bool:
-        """Whether a scan is not evaluated, and its results are not known."""
+        """Whether a scan isn't evaluated, so that its results are unknown."""
         return False
 
     def buffers(self, eqn: core.JaxprEqn, body: core.Jaxpr) -> list[Any]:
@@ -143,7 +144,7 @@ class PartialEvaluator(Evaluator):
         inner = inner_jaxprs(eqn)
         match eqn.primitive.name:
             case "cond" if inputs[0] is None:
-                return self.unknown(eqn, "under a condition on what the kernel reads")
+                return self.unknown(eqn, "under a condition on data that the kernel reads")
             case "cond":
                 chosen = min(max(int(inputs[0]), 0), len(inner) - 1)
                 return self.events(inner[chosen], inputs[1:])
@@ -160,7 +161,7 @@ class PartialEvaluator(Evaluator):
         return self.unknown(eqn) if len(eqn.outvars) != 1 else [computed(eqn, inputs)]
 
     def unknown(self, eqn: core.JaxprEqn, why: str = "") -> Sequence[Any]:
-        """Results that are not known. Raises NotKnown if `why` is given and the equation acts."""
+        """Unknown results. Raises NotKnown if `why` is given and the equation acts."""
         if why and self.acts(eqn):
             raise NotKnown(why)
         return [None] * len(eqn.outvars)
@@ -182,7 +183,7 @@ class PartialEvaluator(Evaluator):
         while True:
             (goes_on,) = yield from self.events(stop, [*inputs[:first], *carry])
             if goes_on is None:
-                why = "in a loop that ends by what the kernel reads"
+                why = "in a loop whose length depends on data that the kernel reads"
                 return list(self.unknown(eqn, why))
             if not goes_on:
                 return carry
@@ -190,17 +191,17 @@ class PartialEvaluator(Evaluator):
 
 
 def happens(eqn: core.JaxprEqn, *events: Any) -> Events:
-    """These events, and results that are not known."""
+    """These events, and unknown results."""
     yield from events
     return [None] * len(eqn.outvars)
 
 
-#: A number that is known, or None.
+#: A known number, or None.
 Number = bool | int | float | None
 
 
 def computed(eqn: core.JaxprEqn, inputs: Sequence[Number]) -> Number:
-    """The result of an operation on numbers; None where it is not known, or no number."""
+    """The result of an operation on numbers; None if it is unknown, or not a number."""
     name, (result, *more) = eqn.primitive.name, eqn.outvars or [None]
     if result is None or more or getattr(result.aval, "shape", None) != ():
         return None
@@ -296,7 +297,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 )
 
 
-#: From an equation and its inputs, the results that replace its own.
+#: Maps an equation and its inputs to the results that replace its own.
 Replacement = Callable[[core.JaxprEqn, Sequence[Any]], Sequence[Any]]
 
 
@@ -357,7 +358,7 @@ def _concerned(jaxpr: core.Jaxpr, by: Mapping[str, Replacement]) -> bool:
 
 @contextlib.contextmanager
 def _at(eqn: core.JaxprEqn) -> Iterator[None]:
-    """Traces within it get the source line and the context of an equation."""
+    """Within it, traced operations get the source line and the context of an equation."""
     from pallascope.kernels.jax_internals import user_context
 
     source: Any = eqn.source_info
@@ -370,9 +371,9 @@ _MADE = ("new_ref", "ref", "empty_ref", "run_state", "core_map")
 
 
 def without_refs(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """The same program without Refs outside of its kernels; the trace itself where it has none.
+    """The same program without Refs outside of its kernels; the trace itself if it has none.
 
-    Within `for_chip`, as the trace was made. Raises UnsupportedJax, and what jax raises for a
+    Within `for_chip`, as when the trace was made. Raises UnsupportedJax, and what jax raises for a
     kernel that no mesh of this version takes.
     """
     if _outside(closed.jaxpr).isdisjoint(_MADE):

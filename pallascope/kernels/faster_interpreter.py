@@ -1,13 +1,15 @@
 """Makes the strict interpreter faster; its findings stay the same.
 
+The interpreter is slow for these reasons:
+
 - It compiles the same program once for each of two simulated cores.
-- Into every kernel with "parallel" grid dimensions it compiles a random number generator and a
-  sort, to shuffle their steps; and whatever jax has compiled under one seed it compiles again under
-  another, small as it may be. Together these take more than half of the time of a small kernel.
-- It puts the arguments of every memory operation on a device, to fetch them from there at once:
+- For every kernel with "parallel" grid dimensions it compiles a random number generator and a sort,
+  to shuffle the steps; and jax compiles even small functions again for another seed. Together this
+  is more than half of the time of a small kernel.
+- It puts the arguments of every memory operation on a device, and fetches them from there at once:
   half of the time of an operation.
 - For each kernel jax imports the interpreter of GPU kernels, a quarter of a second of CPU time, to
-  see that it is not needed; where the import fails, it is tried again for the next kernel.
+  see that it isn't needed; if the import fails, it tries again for the next kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from pallascope.kernels.pallas_params import semantics_name
 
 _Grid = tuple[int | jax.Array, ...]
 
-#: What has callbacks that take arrays of the host.
+#: Modules with callbacks that take arrays of the host.
 OF_THE_INTERPRETER = (
     TPU_INTERPRETER,
     "pallascope.kernels.prng_emulation",
@@ -43,10 +45,10 @@ OF_THE_INTERPRETER = (
 
 @contextlib.contextmanager
 def faster_interpreter(seed: int) -> Iterator[int | None]:
-    """Have the cores share one compiled program, and shuffle steps before anything is compiled.
+    """Share one compiled program among the cores, and shuffle steps before compilation.
 
-    Yields the seed that the interpreter is still to be given: None where steps are shuffled here.
-    Where jax keeps the replaced functions elsewhere, the interpreter is as slow as it was.
+    Yields the seed to pass to the interpreter: None if steps are shuffled here. If jax keeps the
+    replaced functions elsewhere, the interpreter isn't faster.
     """
     try:
         from pallascope.kernels.jax_internals import callback, thread_map, tpu_interpreter
@@ -70,7 +72,7 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
 
 @contextlib.contextmanager
 def _replaced(module: ModuleType, name: str, by: object) -> Iterator[bool]:
-    """Replace a function for as long as the block runs; yields whether there is such a function."""
+    """Replace a function in this context; yields whether there is such a function."""
     original = getattr(module, name, None)
     if original is None:
         yield False
@@ -84,11 +86,11 @@ def _replaced(module: ModuleType, name: str, by: object) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _not_imported(module: str) -> Iterator[None]:
-    """Let the import of a module fail at once, unless it has been imported before."""
+    """Make the import of a module fail at once, unless it has been imported before."""
     if module in sys.modules:
         yield
         return
-    blocked: Any = None  # what makes an import fail
+    blocked: Any = None  # makes an import fail
     sys.modules[module] = blocked
     try:
         yield
@@ -99,9 +101,9 @@ def _not_imported(module: str) -> Iterator[None]:
 def _called(
     usual: Callable[..., Any], log: logging.Logger, *args: Any, callback: Any, **params: Any
 ) -> Any:
-    """What a host callback returns; one of the interpreter's is given numpy arrays.
+    """The result of a host callback; the interpreter's own callbacks get numpy arrays.
 
-    These are copies: XLA uses the memory of its own again. What is raised is logged, as jax does.
+    These are copies, because XLA reuses its memory. Exceptions are logged, as jax does.
     """
     function = callback.callback_func
     while isinstance(function, functools.partial):
@@ -119,7 +121,7 @@ def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.
     """An order of the steps along each "parallel" dimension, none along the others.
 
     int32[size] or int32[0]; never the order in which a loop would take more than one step. Raises
-    ValueError where there is not one semantics for each dimension.
+    ValueError unless each dimension has one semantics.
     """
     semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
     if len(semantics) != len(grid):
@@ -144,11 +146,11 @@ def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:
 
 
 class _Runner:
-    """Runs a core's program, for as many cores as call it with the same one."""
+    """Runs a core's program, the same object for as many cores as call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # By the jaxpr's id, which stays its own as long as the jaxpr is kept.
+        # By the jaxpr's id, which is unique as long as the jaxpr is kept.
         self._compiled: dict[int, tuple[core.Jaxpr, jax.stages.Compiled]] = {}
 
     def __call__(self, jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *args: ArrayLike) -> None:

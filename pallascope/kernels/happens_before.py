@@ -1,14 +1,9 @@
 """Races between devices: the happens-before order of their events.
 
-What one kernel's devices do to each other, and what must come before what.
-Devices run at their own speed, and the interpreter shows one way in which it may go. Here is said
-what is so in every way: a wait needs a signal if it would not end without it. To find that out, all
-devices are let go as far as they come while one thing never happens. What does not come to pass
-then comes after it, always.
-
-What is wrong in an exchange between devices, in any of the ways in which it may go.
-
-What is wrong in an exchange between devices, in names of the kernel and lines of its file.
+Devices run at their own speed, and the interpreter shows only one possible order. This module finds
+what is true in every order: a wait needs a signal if it would not end without it. To find out, it
+lets all devices run as far as they can while one event never happens. Events that don't happen then
+always come after it.
 """
 
 from __future__ import annotations
@@ -35,7 +30,7 @@ Sem = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A part of a buffer of the core `of`; what is in HBM belongs to core 0."""
+    """A part of a buffer of the core `of`; HBM belongs to core 0."""
 
     of: Core
     part: BufferPart
@@ -46,7 +41,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A semaphore is raised, here or on another device."""
+    """A semaphore is signalled, here or on another device."""
 
     core: Core
     at: int
@@ -57,7 +52,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A core waits until a semaphore of its device holds `count`, and takes that off."""
+    """A core waits until a semaphore of its device has `count`, and subtracts it."""
 
     core: Core
     at: int
@@ -68,7 +63,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCopy:
-    """A copy is started. `left` is raised once it has been read, `came` once all has arrived."""
+    """A copy starts. It signals `left` once it has been read, `came` once all has arrived."""
 
     core: Core
     at: int
@@ -98,13 +93,13 @@ class DeviceAccess:
     line: SourceLine | None = None
 
 
-#: How many of its events each core comes to.
+#: The number of events that each core reaches.
 Reached = Mapping[Core, int]
 
 
 @dataclass(slots=True)
 class DeviceEventLog:
-    """Everything that happens in one kernel; `complete` once all devices have ended."""
+    """All events of one kernel; `complete` once all devices have ended."""
 
     events: dict[Core, list[Event]] = field(default_factory=dict)
     touches: dict[DeviceAccess, None] = field(default_factory=dict)
@@ -112,14 +107,14 @@ class DeviceEventLog:
     _known: dict[object, Reached] = field(default_factory=dict)
 
     def at(self, core: Core) -> int:
-        """How many events a core has had."""
+        """The number of a core's events so far."""
         return len(self.events.setdefault(core, []))
 
     def add(self, event: Event) -> None:
         self.events[event.core].append(event)
 
     def copies(self) -> list[DeviceCopy]:
-        """All of them, in an order that does not depend on how fast devices were."""
+        """All copies, in an order that doesn't depend on the devices' speed."""
         return [
             event
             for core in sorted(self.events)
@@ -128,29 +123,29 @@ class DeviceEventLog:
         ]
 
     def turn(self, event: Event | DeviceAccess) -> int:
-        """How often its core had started a copy on the same line by then, and once more."""
+        """The number of copies that its core had started on the same line by then, plus one."""
         own = self.events[event.core][: event.at]
         return 1 + sum(isinstance(one, DeviceCopy) and one.line == event.line for one in own)
 
     @property
     def spent(self) -> int:
-        """How many events have been gone through so far."""
+        """The number of events processed so far."""
         return len(self._known) * sum(map(len, self.events.values()))
 
     def without_core(self, core: Core, at: int) -> Reached:
-        """How far all come where a core stops after so many of its events."""
+        """How far all cores get if a core stops after this many of its events."""
         return self._reached((core, at), {core: at})
 
     def without_device(self, device: int) -> Reached:
-        """How far all come where a device never begins."""
+        """How far all cores get if a device never begins."""
         return self._reached(device, {core: 0 for core in self.events if core[0] == device})
 
     def without_reading(self, copy: DeviceCopy) -> Reached:
-        """How far all come where a copy's source is never read."""
+        """How far all cores get if a copy's source is never read."""
         return self._reached(("read", copy.core, copy.at), {}, copy, copy)
 
     def without_arrival(self, copy: DeviceCopy) -> Reached:
-        """How far all come where a copy never arrives."""
+        """How far all cores get if a copy never arrives."""
         return self._reached(("came", copy.core, copy.at), {}, None, copy)
 
     def _reached(
@@ -187,7 +182,7 @@ def _let_go(
 def _happens(
     event: Event, counts: Counter[Sem], unread: DeviceCopy | None, missing: DeviceCopy | None
 ) -> bool:
-    """Whether an event comes to pass with these semaphores, which it changes."""
+    """Whether an event happens with these semaphores, which it changes."""
     match event:
         case Wait():
             if counts[event.on] < event.count:
@@ -203,16 +198,16 @@ def _happens(
     return True
 
 
-#: The judge lets the devices go once for each pair that is in question; more would take too long.
+#: The devices run once for each pair in question; more pairs would take too long.
 MOST_EFFORT = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class HappensBeforeFault:
-    """One thing that is wrong. What is None or empty has nothing to do with it.
+    """A fault. Fields that are None or empty don't apply.
 
-    `copy` is the one that goes between devices, `other` is a second copy or an access. `why` says
-    more of an area's credit, or of a barrier: see `between_devices`.
+    `copy` goes between devices, and `other` is a second copy or an access. `why` has details of an
+    area's credit, or of a barrier: see `device_messages`.
     """
 
     hazard: DeviceHazard
@@ -226,7 +221,7 @@ class HappensBeforeFault:
 
 
 def unbegun(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
-    """Copies and signals to a device that need not have begun. Barriers have small numbers."""
+    """Copies and signals to a device that may not have begun. Barriers have small numbers."""
     for device in sorted({core[0] for core in exchange.events}):
         reached = exchange.without_device(device)
         for core in sorted(exchange.events):
@@ -250,7 +245,7 @@ def _reaches(event: object, device: int, first_semaphore: int) -> bool:
 def _barrier(
     exchange: DeviceEventLog, event: DeviceCopy | Signal, device: int, first_semaphore: int
 ) -> tuple[str, Signal | Wait | None]:
-    """Why a device may not have begun: who signals whom, and who waits for how many."""
+    """The reason why a device may not have begun: its signals, and the counts of its waits."""
     me = event.core[0]
     signals = [
         one
@@ -275,7 +270,7 @@ def _barrier(
 
 
 def left_over(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
-    """Semaphores of copies between devices, and of signals, that are not zero at the end."""
+    """Semaphores of copies between devices, and of signals, that aren't zero at the end."""
     if not exchange.complete:
         return
     raised, taken = Counter[Sem](), Counter[Sem]()
@@ -302,7 +297,7 @@ def left_over(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[Happen
 
 
 def unordered(exchange: DeviceEventLog, first_semaphore: int) -> Iterator[HappensBeforeFault]:
-    """Accesses of what a copy between devices writes or reads that may come at the same time."""
+    """Unordered accesses to memory that a copy between devices writes or reads."""
     copies = exchange.copies()
     for copy in copies:
         if not copy.remote:
@@ -361,7 +356,7 @@ def _met(
 
 
 def _before(reached: Reached, copy: DeviceCopy) -> bool:
-    """Whether what was left out then comes before a copy: it is not started without."""
+    """Whether the left-out event precedes a copy: the copy doesn't start without it."""
     return reached[copy.core] <= copy.at
 
 
@@ -372,10 +367,10 @@ def _against_arrival(
     area: Area,
     first: int,
 ) -> HappensBeforeFault:
-    """What a copy brings may not have come when it is used, or may overwrite what is used.
+    """A copy's data may not have arrived when it is used, or may overwrite data in use.
 
-    It is meant to have come where as many bytes have been waited for as its sender had sent with
-    it. Else what is used is what an earlier copy has brought, if there was one.
+    It is meant to have arrived if as many bytes have been waited for as its sender had sent by
+    then. Otherwise the use is of an earlier copy's data, if there was one.
     """
     own = [one for one in exchange.copies() if one.core == copy.core and one.at <= copy.at]
     through = sum(one.size for one in own if one.came == copy.came)
@@ -400,7 +395,7 @@ def _against_arrival(
 def _credit(
     exchange: DeviceEventLog, copy: DeviceCopy, other: DeviceCopy | DeviceAccess, first: int
 ) -> tuple[str, Signal | Wait | None]:
-    """What is wrong with the word that the copy's sender should have been given."""
+    """The error in the credit that the copy's sender should have been given."""
     reader, writer = other.core, copy.core[0]
     given = [
         one
@@ -429,7 +424,7 @@ def fault_of(
     names: RefNames,
     mesh: Axes,
 ) -> DeviceFault:
-    """One thing that is wrong; `named` tells what a kernel calls a semaphore."""
+    """A fault as data; `named` maps a semaphore to its name in the kernel."""
     copy, other = wrong.copy, wrong.other
     there = copy.target.of[0] if isinstance(copy, DeviceCopy) else copy.to[0]
     device = copy.core[0]
@@ -455,7 +450,7 @@ def fault_of(
 
 
 def only_axis(exchange: DeviceEventLog, mesh: Axes) -> str:
-    """The axis along which all copies go, of a mesh that has several; else ""."""
+    """The axis along which all copies go, in a mesh of several axes; otherwise ""."""
     along = set[str]()
     for copy in exchange.copies():
         here, there = (_within(mesh, device) for device in (copy.core[0], copy.target.of[0]))

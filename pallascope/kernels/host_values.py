@@ -1,8 +1,8 @@
 """Constant folding: values known before a kernel runs, also in shard_map.
 
-Sizes of dynamic grids, scalar prefetch, and tables that a kernel's scalar core or its threads read.
-They are computed on the host from a launch's arguments. JAX removes the part of the program that
-they don't depend on: four group sizes are no reason to multiply large matrices on a CPU.
+These are sizes of dynamic grids, scalar prefetch, and tables that a kernel's scalar core or its
+threads read. They are computed on the host from a launch's arguments. JAX removes the part of the
+program that they don't depend on, so that no large matrices are multiplied for four group sizes.
 
 The body of a `shard_map` is vmapped over the axes of the mesh, under their names, so that
 collectives mean the same as on devices.
@@ -55,7 +55,7 @@ def mesh_of(eqn: core.JaxprEqn) -> Axes:
 
 
 def _parts(array: jax.Array, spec: Any, mesh: Axes) -> jax.Array:
-    """A whole array, cut as a spec says: the parts of all devices, the mesh's axes first."""
+    """A whole array, cut by a spec: the parts of all devices, with the mesh's axes first."""
     parts = []
     for place in itertools.product(*(range(size) for _, size in mesh)):
         at = dict(zip((name for name, _ in mesh), place, strict=True))
@@ -70,13 +70,13 @@ def _parts(array: jax.Array, spec: Any, mesh: Axes) -> jax.Array:
     return jnp.stack(parts).reshape(*(size for _, size in mesh), *parts[0].shape)
 
 
-#: These programs run once, on a few numbers: compiling them is what takes time. Halves it.
+#: These programs run once, on a few numbers, so most of their time is compilation. Halves it.
 _QUICKLY = {"xla_backend_optimization_level": 0}
 
 
 @contextlib.contextmanager
 def on_host() -> Iterator[None]:
-    """Compute on the CPU, also within `for_chip`, whose TPU is not there."""
+    """Compute on the CPU, even within `for_chip`, whose TPU doesn't exist here."""
     cpu = jax.local_devices(backend="cpu")[0]
     with jax.default_device(cpu), jax.sharding.use_abstract_mesh(AbstractMesh((), ())):
         yield
@@ -85,10 +85,10 @@ def on_host() -> Iterator[None]:
 def computed(
     function: Callable[..., Sequence[jax.Array]], *args: ArrayLike
 ) -> list[np.ndarray] | None:
-    """What `function` makes of host arrays, as host arrays, compiled as a whole; None on failure.
+    """The results of `function` on host arrays, compiled as a whole; None on failure.
 
-    An expression that only a TPU can evaluate, or none without its mesh of devices, is no fault of
-    the launch: its value is unknown, whatever exception jax raises.
+    An expression may need a TPU or a mesh of devices. That isn't an error of the launch: its value
+    is unknown, whatever exception jax raises.
     """
     try:
         with on_host():
@@ -107,10 +107,10 @@ def known_values(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct | None]
 ) -> list[list[np.ndarray | None]]:
     """For each kernel, its grid bounds, scalar prefetch, and inputs in SMEM or copied into it; or
-    the tables of a kernel for GPUs. None for those that are not known.
+    the tables of a kernel for GPUs. Unknown ones are None.
 
     `closed` is the trace of a launch, `args` its inputs: arrays, or a ShapeDtypeStruct or None
-    where the contents are not known. In program order, as `OutsideReader` gathers the kernels.
+    if the contents are unknown. In program order, as `OutsideReader` gathers the kernels.
     """
     unknown = [arg is None or isinstance(arg, jax.ShapeDtypeStruct) for arg in args]
     known: list[Any] = list(itertools.compress(args, map(operator.not_, unknown)))
@@ -124,7 +124,7 @@ def known_values(
     with on_host():
         traced = core.jaxpr_as_fun(jax.make_jaxpr(program)(*known))
     values: Sequence[np.ndarray | None] | None = computed(traced, *known) if reader.values else []
-    if values is None:  # then one by one: some of them can't be had
+    if values is None:  # then one by one, because some of them fail
         numbers = range(len(reader.values))
         one_by_one = [computed(lambda *given, n=n: [traced(*given)[n]], *known) for n in numbers]
         values = [one[0] if one else None for one in one_by_one]
@@ -134,7 +134,7 @@ def known_values(
 class _ValueReader(Evaluator):
     """Evaluates a trace outside of its kernels, as far as its inputs are known.
 
-    `kernels` are the kernels, each with what it needs: positions in `values`, or None.
+    `kernels` are the kernels with their needed values: positions in `values`, or None.
     """
 
     def __init__(self, *, in_shard_map: bool = False) -> None:
@@ -161,7 +161,7 @@ class _ValueReader(Evaluator):
             return unknown
         try:
             return bind(eqn, inputs)
-        except Exception:  # jax raises anything for what only a TPU or a mesh can evaluate
+        except Exception:  # jax raises any exception if only a TPU or a mesh can evaluate it
             return unknown
 
     def _note(self, kernel: core.JaxprEqn, values: Sequence[Any]) -> None:
@@ -171,7 +171,7 @@ class _ValueReader(Evaluator):
         self.values.extend(map(jnp.asarray, known))
 
     def _on_all_devices(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> None:
-        """Evaluates the body of a shard_map on all devices, and takes those of the busiest one."""
+        """Evaluates the body of a shard_map on all devices, and keeps the busiest one's values."""
         mesh, (body,) = mesh_of(eqn), inner_jaxprs(eqn)
         sizes = [size for _, size in mesh]
         parts = [
@@ -202,7 +202,7 @@ class _ValueReader(Evaluator):
 
 
 def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
-    """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; of
+    """Sizes of the grid, scalar prefetch, and inputs in SMEM or that the kernel copies into it; for
     a kernel for GPUs, tables of whole numbers. None for each other input."""
     if is_for_gpus(kernel):
         tables = map(_is_table, kernel.invars)
@@ -241,7 +241,7 @@ def _dynamic_sizes(kernel: core.JaxprEqn) -> int:
 
 
 def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[Any]) -> Sequence[Any]:
-    """What is known of the inputs of an inner jaxpr: a loop's carry differs from turn to turn."""
+    """The known inputs of an inner jaxpr, without a loop's carry, which changes."""
     if eqn.primitive.name == "cond":  # the first operand chooses the branch
         return inputs[1:]
     fixed = loop_constants(eqn) if eqn.primitive.name == "scan" else 0

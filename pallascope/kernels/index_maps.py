@@ -1,8 +1,7 @@
 """Evaluates index maps: block positions and prefetched cells by grid step.
 
-Where the blocks of a pallas_call lie, grid step by grid step, from its index maps.
-
-Which cells of the scalar-prefetch tables the index maps read, grid step by grid step.
+Block positions are those of a pallas_call's operands. Prefetched cells are those that the index
+maps read from the scalar-prefetch tables.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ Indices = list[np.ndarray]  # along each dimension, one for each step, or the sa
 
 @dataclass(frozen=True, slots=True)
 class BlockPositions:
-    """Where each operand's block starts on each grid step.
+    """The start of each operand's block on each grid step.
 
-    `grid` has None for a size that is not known. `starts` aligns with the operands of the
-    `KernelCall`: int32[steps, rank] in elements, the steps in the order in which they run; a
-    squeezed dimension counts. None where there is no block (scalar prefetch, scratch), or where it
-    can't be known: then `unknown` says why.
+    `grid` has None for an unknown size. `starts` aligns with the operands of the `KernelCall`:
+    int32[steps, rank] in elements, in the order of the steps; squeezed dimensions count. None if
+    there is no block (scalar prefetch, scratch), or if it can't be known: then `unknown` has the
+    reason.
     """
 
     grid: tuple[int | None, ...]
@@ -59,11 +58,11 @@ def positions_of(
 ) -> BlockPositions:
     """Evaluate the index maps of all inputs and outputs of a kernel over its grid.
 
-    A kernel over a mesh has none. It copies what it needs itself; only arrays that the launch puts
-    into VMEM or SMEM are moved for it, whole.
+    A kernel over a mesh has no index maps. It copies its inputs itself; only arrays that the launch
+    puts into VMEM or SMEM are moved for it, whole.
 
-    `values` are those of its first operands, as far as known: sizes of dynamic grid dimensions,
-    then scalar prefetch. A grid of more than `most` steps is not evaluated.
+    `values` are those of its first operands, if known: sizes of dynamic grid dimensions,
+    then scalar prefetch. A grid of more than `most` steps isn't evaluated.
     """
     if not is_pallas_call(kernel):
         return _over_a_mesh(kernel)
@@ -75,7 +74,7 @@ def positions_of(
     if len(sizes) < len(grid):
         starts = ["the size of the grid is not known before the run"] * len(specs)
     elif (steps := math.prod(sizes)) > most:
-        too_many = f"the grid has {steps:,} steps, and at most {most:,} are looked at"
+        too_many = f"the grid has {steps:,} steps, and at most {most:,} are evaluated"
         starts = [too_many] * len(specs)
     else:
         starts = _starts(specs, sizes, tables)
@@ -105,10 +104,10 @@ def _over_a_mesh(kernel: core.JaxprEqn) -> BlockPositions:
 
 
 def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> OutputBlocks | None:
-    """Which output block each grid step of a kernel writes, in the order of the steps.
+    """The output block that each grid step of a kernel writes, in the order of the steps.
 
-    `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, as far as known.
-    None where they do not suffice, for overlapping blocks, without blocks, and beyond 4096 steps.
+    `values` are those of sizes of dynamic grid dimensions, and of scalar prefetch, if known. None
+    if they don't suffice, for overlapping blocks, without blocks, and beyond 4096 steps.
     """
     if not is_pallas_call(kernel):
         return None
@@ -130,7 +129,7 @@ def walk_of(kernel: core.JaxprEqn, values: Sequence[np.ndarray | None] = ()) -> 
 def _concrete(
     mapping: GridMapping, values: Sequence[np.ndarray | None]
 ) -> tuple[tuple[int | None, ...], list[np.ndarray | None]]:
-    """The grid with the known sizes put in, and the values of the scalar-prefetch operands."""
+    """The grid with the known sizes, and the values of the scalar-prefetch operands."""
     missing = sum(not isinstance(n, int) for n in mapping.grid) + mapping.num_index_operands
     padded = [*values, *[None] * (missing - len(values))][:missing]
     sizes = iter(padded)
@@ -142,7 +141,7 @@ def _concrete(
 def _starts(
     specs: Sequence[BlockMapping], grid: Sequence[int], tables: Sequence[np.ndarray | None]
 ) -> list[np.ndarray | str]:
-    """Each operand's block starts, or why they can't be known."""
+    """Each operand's block starts, or the reason if they can't be known."""
     steps = math.prod(grid)
     if not steps:
         return [np.zeros((0, len(spec.block_shape)), np.int32) for spec in specs]
@@ -164,11 +163,11 @@ def _evaluated(
     maps: Sequence[IndexMap | Indices | str],
     columns: Sequence[np.ndarray],
 ) -> Iterator[Indices | None]:
-    """Of each index map that has to be evaluated, the indices; None on failure."""
+    """The indices of each index map that has to be evaluated; None on failure."""
     sound = [(m, len(spec.block_shape)) for spec, m in zip(specs, maps, strict=True) if callable(m)]
     if not sound:
         return
-    # One program for all is compiled faster than one for each.
+    # One program for all compiles faster than one for each.
     together = computed(lambda *at: [index for m, _ in sound for index in m(*at)], *columns)
     if together is None:
         yield from (computed(index_map, *columns) for index_map, _ in sound)
@@ -180,17 +179,17 @@ def _evaluated(
 def _index_map(
     spec: BlockMapping, columns: Sequence[np.ndarray], tables: Sequence[np.ndarray | None]
 ) -> IndexMap | Indices | str:
-    """An index map as a function of columns of grid indices, or why there is none.
+    """An index map as a function of columns of grid indices, or the reason if there is none.
 
-    One that computes nothing is read off: compiling a program for it would take 20 ms.
+    The indices of a map that computes nothing are read off: compiling a program would take 20 ms.
     """
     kinds = {type(dim).__name__ for dim in spec.block_shape}
     if strange := sorted(kinds - {"int", "NoneType", "Blocked", "Element", "Squeezed"}):
-        return f"blocks of the kind pl.{strange[0]} are cut where the kernel runs"
+        return f"pl.{strange[0]} blocks are cut at run time"
     jaxpr, grid_rank = spec.index_map_jaxpr.jaxpr, len(columns)
     if (indices := _read_off(jaxpr, len(spec.block_shape), columns)) is not None:
         return indices
-    # The values of tables that the index map does not look at do not matter.
+    # The values of tables that the index map doesn't use don't matter.
     looked_at = used(jaxpr)
     contents: list[np.ndarray] = []
     for var, table in zip(jaxpr.invars[grid_rank:], tables, strict=True):
@@ -208,7 +207,7 @@ def _index_map(
 
 
 def _read_off(jaxpr: core.Jaxpr, rank: int, columns: Sequence[np.ndarray]) -> Indices | None:
-    """The indices of a map such as (i, 0): grid indices and numbers; None where it computes."""
+    """The indices of a map such as (i, 0): grid indices and numbers; None if it computes."""
     if jaxpr.eqns:
         return None
     known = dict(zip(map(id, jaxpr.invars), columns, strict=False))
@@ -221,7 +220,7 @@ def _read_off(jaxpr: core.Jaxpr, rank: int, columns: Sequence[np.ndarray]) -> In
 
 
 def _scaled(spec: BlockMapping, indices: Indices | None, steps: int) -> np.ndarray | str:
-    """Starts in elements: an index map counts blocks, but along an Element dimension elements."""
+    """Starts in elements: an index map counts blocks, but elements along an Element dimension."""
     if indices is None:
         return "its index map can't be evaluated without a TPU"
     starts = np.empty((steps, len(indices)), np.int32)
@@ -236,8 +235,8 @@ class PrefetchRead:
     """One read of one table in one operand's index map.
 
     `operand` and `table` are positions among the operands of the `KernelCall`. `cells` are
-    int64[steps], row-major positions in the table, for the first steps of the grid; -1 in steps in
-    which a condition keeps the index map from reading. None where it can't be told what is read.
+    int64[steps], row-major positions in the table, for the first steps of the grid; -1 on steps on
+    which a condition keeps the index map from reading. None if the cells can't be known.
     """
 
     operand: int
@@ -251,10 +250,10 @@ def prefetch_reads(
     tables: Sequence[np.ndarray | None],
     most: int,
 ) -> tuple[PrefetchRead, ...]:
-    """What the index maps of a pallas_call read on the first `most` steps of its concrete grid.
+    """The reads of a pallas_call's index maps on the first `most` steps of its concrete grid.
 
-    `tables` are the values of scalar prefetch. It can't be told what an index map reads that reads
-    one of unknown contents, in a loop, or several cells at a time.
+    `tables` are the values of scalar prefetch. An index map's cells can't be known if it reads a
+    table of unknown contents, in a loop, or several cells at a time.
     """
     mapping = grid_mapping(pallas_call)
     steps = min(math.prod(grid), most)
@@ -302,7 +301,7 @@ def _reads(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What stands for the Ref of a table while an index map is evaluated."""
+    """Stands for the Ref of a table while an index map is evaluated."""
 
     number: int
     value: np.ndarray | None
@@ -312,11 +311,11 @@ _Value = ArrayLike | _Table
 
 
 class _Unclear(Exception):
-    """The index map does something with a table whose cells are not told apart here."""
+    """The index map uses a table in a way for which the cells can't be known."""
 
 
 class _IndexMapReader(Evaluator):
-    """Evaluates an index map; keeps, read by read, the table and the cell. Raises _Unclear."""
+    """Evaluates an index map; records the table and the cell of each read. Raises _Unclear."""
 
     def __init__(self) -> None:
         self.tables: list[int] = []

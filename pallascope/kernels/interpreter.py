@@ -1,22 +1,21 @@
 """Runs kernels in the strict or plain interpreter, or compiled.
 
-What a kernel promises to the compiler holds in the interpreter too, which looks at no promises.
-`pl.multiple_of(i, 128)` lets Mosaic leave out what it needs for any other i. JAX's interpreter goes
-on with i as it is, so that a kernel whose promise is wrong would be right in it. Here i is rounded
-down to what was promised: a promise that is kept changes nothing, one that isn't shows in the
+It also makes two things as strict as on a TPU, and allows a third:
+
+Promises. `pl.multiple_of(i, 128)` lets Mosaic leave out code that any other i would need. JAX's
+interpreter uses i as it is, so a kernel with a wrong promise would be right in it. Here i is
+rounded down to the promised multiple: a kept promise changes nothing, a broken one shows in the
 values.
 
-Grids whose "parallel" dimensions stand anywhere, in the strict interpreter.
-It wants them to come before all others, because it gives each simulated core one stretch of the
-grid's steps. libtpu compiles them in any order. A TPU with two TensorCores gives each core one half
-of a parallel dimension, and the core walks through what is left of the grid in its usual order:
-with the semantics ("arbitrary", "parallel") both cores take every step along dimension 0. So here
-does each simulated core, and the steps along each parallel dimension are shuffled as always. Grids
-that the interpreter takes by itself are left to it.
+Grids with "parallel" dimensions in any position. The strict interpreter wants them before all
+others, because it gives each simulated core one stretch of the grid's steps. libtpu compiles them
+in any order. A TPU with two TensorCores gives each core one half of a parallel dimension, and the
+core walks through the rest of the grid in its usual order: with the semantics ("arbitrary",
+"parallel") both cores take every step along dimension 0. Each simulated core does the same here,
+and the steps along each parallel dimension are shuffled as always. Grids that the interpreter
+accepts are left to it.
 
-Which input's padding a kernel has used: shown by a run in which no other memory holds NaN.
-
-How kernels are run: in the TPU interpreter, in the plain one, or as they are.
+Padding. To find the input whose padding a kernel uses, a run has NaN in that padding only.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from pallascope.model import Mode, Operand
 
 
 def assume_multiples() -> None:
-    """Have what this process runs on the CPU take promises at their word, from now on."""
+    """Make programs that this process runs on the CPU apply promises, from now on."""
     rule = mlir.lower_fun(_assume_multiple, multiple_results=False)
     mlir.register_lowering(multiple_of_p, rule, platform="cpu")
 
@@ -65,9 +64,9 @@ _PATCHED = (
 
 @contextlib.contextmanager
 def in_any_order() -> Iterator[None]:
-    """Let the strict interpreter run grids with parallel dimensions behind others.
+    """Let the strict interpreter run grids with parallel dimensions after others.
 
-    Where jax keeps the replaced functions elsewhere, it refuses these grids as it did.
+    If jax keeps the replaced functions elsewhere, it refuses these grids as before.
     """
     try:
         from pallascope.kernels.jax_internals import tpu_interpreter
@@ -119,21 +118,21 @@ def _parallel(kinds: Sequence[object]) -> tuple[bool, ...]:
 
 
 def _is_mixed(parallel: Sequence[bool]) -> bool:
-    """Whether a parallel dimension stands behind one that is not."""
+    """Whether a parallel dimension comes after one that isn't."""
     return list(parallel) != sorted(parallel, reverse=True)
 
 
 def _shared(sizes: Sequence[Any]) -> int | None:
-    """The dimension that two cores share, of those with a size; None where the first takes all.
+    """The dimension that two cores share, of those with a size; None if the first takes all.
 
-    Of a dimension of two steps each core would take one, and no block that a TPU with one core
-    leaves and visits again would be left.
+    If two cores shared a dimension of two steps, each would take one step, and no core would leave
+    a block and visit it again, as a TPU with one core does.
     """
     return next((axis for axis, size in enumerate(sizes) if size > 2), None)
 
 
 class Orders(tuple[jax.Array, ...]):
-    """The order of steps along each parallel dimension, and the grid in which they are taken."""
+    """The order of steps along each parallel dimension, and the grid of these steps."""
 
     grid: tuple[Size, ...]
 
@@ -143,7 +142,7 @@ class Orders(tuple[jax.Array, ...]):
         return made
 
     def point(self, loop_indices: Sequence[Any]) -> jax.Array:
-        """int32[rank]: which point of the grid is step `loop_indices` of the usual order.
+        """int32[rank]: the grid point of step `loop_indices` of the usual order.
 
         The first core's steps come before the second's.
         """
@@ -190,9 +189,9 @@ def overhangs(operand: Operand) -> bool:
 
 @contextlib.contextmanager
 def nan_past_the_edge(position: int | None) -> Iterator[None]:
-    """Have the interpreter fill the padding of one input with NaN, whatever it fills others with.
+    """Fill the padding of one input with NaN, whatever the interpreter fills others with.
 
-    Inputs are counted as they come. Where jax keeps the function elsewhere, nothing is changed.
+    Inputs are counted in order. If jax keeps the function elsewhere, nothing is changed.
     """
     try:
         from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
@@ -215,7 +214,7 @@ def nan_past_the_edge(position: int | None) -> Iterator[None]:
         utils.pad_to_block_dimension = usual
 
 
-#: What a kernel's equation is told: not to interpret it, the plain interpreter, the strict one.
+#: The `interpret` of a kernel's equation: none, the plain interpreter, the strict one.
 Interpret = bool | pltpu.InterpretParams
 
 
@@ -228,14 +227,14 @@ def running(
     cores: int = 2,
     eager: bool = False,
 ) -> Iterator[Interpret]:
-    """In which a launch is run in `mode`; yields what its kernels are to be told.
+    """A context to run a launch in `mode`; yields the `interpret` for its kernels.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
-    steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is what memory holds that
-    nothing has written. `padded`: what lies past the edge of this input of the only kernel
-    is NaN in any case. So many `cores` share the steps. Copies that a kernel starts by hand happen
-    when it waits for them, or, `eager`, when it starts them. Leaves no interpreter state behind,
-    also after an exception.
+    steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is the contents of
+    unwritten memory. `padded`: the padding of this input of the only kernel is NaN in any case.
+    `cores` is the number of cores that share the steps. Manual copies happen when the kernel waits
+    for them, or, if `eager`, when it starts them. Leaves no interpreter state behind, even after an
+    exception.
     """
     assume_multiples()
     if mode is not Mode.STRICT:

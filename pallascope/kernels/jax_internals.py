@@ -2,9 +2,9 @@
 
     from pallascope.kernels.jax_internals import runtime_tokens
 
-A name is looked up in JAX when it is first imported from here, not before: importing some of these
-modules takes long. Where this version of JAX keeps it elsewhere, the import raises UnsupportedJax,
-which says where it was. `found` gives what only some of the supported versions have.
+A name is looked up in JAX when it is first imported from here, because importing some of these
+modules takes long. If this version of JAX keeps it elsewhere, the import raises UnsupportedJax with
+its former place. `found` gives names that only some of the supported versions have.
 
 Written against jax 0.10.2 and 0.12.0.1.
 tests/pallascope/kernels/test_jax_internals.py looks up each name.
@@ -25,7 +25,7 @@ SOURCE = "jax._src."
 _TPU_INTERPRETER = "jax._src.pallas.mosaic.interpret"
 _GPU_INTERPRETER = "jax._src.pallas.mosaic_gpu.interpret"
 
-#: Where each name is in JAX: a module, or something in one.
+#: Each name's place in JAX: a module, or something in one.
 PLACES = {
     "AbstractRef": "jax._src.state.types.AbstractRef",
     "ArrayImpl": "jax._src.array.ArrayImpl",
@@ -84,15 +84,15 @@ PLACES = {
     "xla_bridge": "jax._src.xla_bridge",
 }
 
-# ---- modules that are known by name and not imported ----
+# ---- modules that are used by name and not imported ----
 
-#: The interpreter runs a kernel's memory operations as host callbacks. What one of them raises
-#: reaches the caller as text alone; the exception itself, with its lines, goes to this logger.
+#: The interpreter runs a kernel's memory operations as host callbacks. The caller gets only the
+#: text of an exception in one of them; the exception itself, with its lines, goes to this logger.
 CALLBACK_LOGGER = "jax._src.callback"
 TPU_INTERPRETER = f"{_TPU_INTERPRETER}."
 GPU_INTERPRETER = f"{_GPU_INTERPRETER}.interpret_pallas_call"
 MOSAIC_GPU = "jax._src.pallas.mosaic_gpu"
-#: Modules that ask for devices on behalf of the function that is traced: each describes or chooses
+#: Modules that ask for devices on behalf of the traced function: each describes or chooses
 #: devices, and runs nothing.
 ASKING_ON_BEHALF = (
     "jax._src.mesh_utils",
@@ -106,7 +106,7 @@ ASKING_ON_BEHALF = (
 #: Modules through which all questions about devices pass.
 ASKED_THROUGH = ("jax._src.interpreters.pxla", "jax._src.xla_bridge")
 
-# ---- the classes and objects that the carrier knows, for `found` ----
+# ---- the classes and objects that the carrier supports, for `found` ----
 
 ENUMS = {
     "jax._src.api": "Inline",
@@ -180,7 +180,7 @@ FROZEN_DICTS = {"jax._src.frozen_dict": "FrozenDict"}
 HIJAX_OPERATIONS = {"jax._src.hijax": "HiPrim VJPHiPrimitive"}
 TENSOR_CORES = {"jax._src.pallas.mosaic.core": "TensorCore"}
 TENSOR_CORE_MESHES = {"jax._src.pallas.mosaic.core": "TensorCoreMesh"}
-#: How jax 0.12 keeps nested arguments: the attributes of each class, in the constructor's order.
+#: Nested arguments in jax 0.12: the attributes of each class, in the constructor's order.
 FLAT_TREES = {
     "jax._src.flattree": {
         "FTDict": ("keys", "_vals"),
@@ -193,7 +193,7 @@ FLAT_TREES = {
 }
 FLAT_TUPLES = {"jax._src.flattree": "FTTuple"}
 
-# The same of Mosaic GPU. Importing it takes 0.3 s: only a process with a launch for a GPU does.
+# The same for Mosaic GPU. Importing it takes 0.3 s: only a process with a launch for a GPU does.
 GPU_CORE = "jax._src.pallas.mosaic_gpu.core"
 GPU_ENUMS = {
     GPU_CORE: "Layout MemorySpace PrimitiveSemantics SemaphoreType TMEMLayout TraceScope",
@@ -239,7 +239,7 @@ class UnsupportedJax(RuntimeError):
 
 def __getattr__(name: str) -> Any:
     if name not in PLACES:
-        raise AttributeError(f"{name} is not one of the internals of JAX that are used")
+        raise AttributeError(f"{name} isn't one of the internals of JAX that are used")
     place = PLACES[name]
     try:
         value = _at(place)
@@ -251,14 +251,14 @@ def __getattr__(name: str) -> Any:
 
 
 def _at(place: str) -> Any:
-    """A module of this name, or else what a module has."""
+    """The module with this name, or an attribute of a module."""
     module, _, name = place.rpartition(".")
     home = importlib.import_module(module)
     return getattr(home, name) if hasattr(home, name) else importlib.import_module(place)
 
 
 def found(table: dict[str, Any]) -> Iterator[Any]:
-    """What a table lists, module by module: not each version of JAX has all of it.
+    """The objects of a table, module by module, as far as this version of JAX has them.
 
     A row is names in one text, or a dict whose keys are names.
     """
@@ -273,7 +273,7 @@ def found(table: dict[str, Any]) -> Iterator[Any]:
 
 
 def short(module: str) -> str:
-    """The name of a module of JAX's without what all of them share."""
+    """The name of a module of JAX without the part that all of them share."""
     return module.removeprefix(SOURCE)
 
 
@@ -283,6 +283,6 @@ def is_source(module: str) -> bool:
 
 
 def imported() -> Iterator[tuple[str, ModuleType]]:
-    """JAX's internal modules that this process has imported, by their names, in their order."""
+    """JAX's internal modules that this process has imported, by name, in order of import."""
     for name in sorted(filter(is_source, sys.modules)):
         yield name, sys.modules[name]

@@ -31,13 +31,13 @@ class Shaped(Protocol):
 
 
 def array_struct(atom: Atom) -> jax.ShapeDtypeStruct:
-    """The shape and dtype of an array in a jaxpr, or of what a Ref refers to."""
+    """The shape and dtype of an array in a jaxpr, or of a Ref's contents."""
     assert isinstance(atom.aval, Shaped), atom.aval
     return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
 
 
 def discharged(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """A jaxpr with values in place of Refs: what is written to a Ref that is given, it returns."""
+    """A jaxpr with values instead of Refs: it returns the new contents of its Ref arguments."""
     from pallascope.kernels.jax_internals import discharge_state
 
     return discharge_state(closed)
@@ -57,8 +57,8 @@ def closed_jaxprs(eqn: core.JaxprEqn) -> Iterator[core.ClosedJaxpr]:
 
 
 def expanded(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
-    """What an operation of the newest jax stands for, where no parameter holds it: jnp.searchsorted
-    and others are one operation until they are lowered. Empty for all other equations."""
+    """The jaxpr of an operation of the newest jax that isn't in a parameter: jnp.searchsorted and
+    others are one operation until they are lowered. Empty for all other equations."""
     expand = getattr(eqn.primitive, "to_lojax", None)
     if eqn.primitive.name != "call_hi_primitive" or expand is None:
         return []
@@ -86,7 +86,7 @@ def called(eqn: core.JaxprEqn) -> core.Jaxpr | core.ClosedJaxpr | None:
 
 
 def passed(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Iterable[tuple[core.Var, Atom]]:
-    """The inputs of an inner jaxpr, each with the input of the equation that it stands for.
+    """The inputs of an inner jaxpr, each with the equation's input that is passed to it.
 
     A cond's first operand chooses the branch; the rest line up with each branch's. The body of a
     run_scoped takes its buffers as inputs, and the equation's inputs as constants.
@@ -96,9 +96,9 @@ def passed(eqn: core.JaxprEqn, inner: core.Jaxpr) -> Iterable[tuple[core.Var, At
 
 
 class Site(NamedTuple):
-    """An equation, and where it stands: in `jaxpr`, which the equations of `path` contain.
+    """An equation and its place: in `jaxpr`, which the equations of `path` contain.
 
-    `path` begins with the outermost equation. The scans among them run `eqn` so many `times`.
+    `path` begins with the outermost equation. The scans among them run `eqn` this many `times`.
     """
 
     eqn: core.JaxprEqn
@@ -164,32 +164,32 @@ def used(jaxpr: core.Jaxpr) -> set[int]:
 
 
 def is_scalar(atom: Atom) -> bool:
-    """Whether an input of a kernel is a number, not a Ref: `pl.kernel` may close over such."""
+    """Whether an input of a kernel is a number, not a Ref: `pl.kernel` may close over numbers."""
     return not hasattr(atom.aval, "inner_aval") and getattr(atom.aval, "shape", None) == ()
 
 
-#: How the memory spaces of Refs that stay in HBM are spelled.
+#: The names of memory spaces of Refs that stay in HBM.
 IN_HBM = ("any", "hbm")
 
 
 def memory_space(aval: AbstractValue) -> str:
-    """The memory space that a Ref is declared to be in; "default" where none is named."""
+    """The declared memory space of a Ref; "default" if none is named."""
     space = getattr(aval, "memory_space", None)
     return str(getattr(space, "value", space) or "default")
 
 
 def has_effects(eqn: core.JaxprEqn) -> bool:
-    """Whether an equation has effects to XLA, for which using an axis of a mesh is none."""
+    """Whether an equation has effects for XLA; using an axis of a mesh isn't one."""
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
 def loop_constants(scan: core.JaxprEqn) -> int:
-    """How many inputs of a scan are the same in every turn; they come first."""
+    """The number of a scan's inputs that are the same in every iteration; they come first."""
     return _counts(scan)[0]
 
 
 def loop_carried(scan: core.JaxprEqn) -> int:
-    """How many inputs of a scan, after the constants, are results of the turn before."""
+    """The number of a scan's inputs, after the constants, that the previous iteration returns."""
     return _counts(scan)[1]
 
 
@@ -201,18 +201,18 @@ def _counts(scan: core.JaxprEqn) -> tuple[int, int]:
         fixed, carry, _ = scan.params["ft_in"].unpack()
         return len(list(fixed)), len(list(carry))
     except (AttributeError, KeyError, TypeError, ValueError):
-        return 0, 0  # moved again; then what happens in loops is not known
+        return 0, 0  # moved again; loops are unknown then
 
 
 def repetitions(eqn: core.JaxprEqn) -> int:
-    """How often an equation runs the jaxprs inside it: a scan's length, and 1 for all others."""
+    """How often an equation runs the jaxprs inside it: a scan's length, otherwise 1."""
     return int(eqn.params["length"]) if eqn.primitive.name == "scan" else 1
 
 
 def turns(loop: core.JaxprEqn) -> int | None:
     """How often the body of a `while` runs; None unless it counts by ones to a known bound.
 
-    That is what `lax.fori_loop` makes of bounds that are arrays: a count, the bound, and the rest.
+    `lax.fori_loop` has this form if its bounds are arrays: a count, the bound, and the rest.
     """
     stop, body = loop.params["cond_jaxpr"].jaxpr, loop.params["body_jaxpr"].jaxpr
     fixed, first = loop.params["body_nconsts"], loop.params["cond_nconsts"]
@@ -244,7 +244,7 @@ class Rewriter:
     """Rewrites the equations of a jaxpr and of those inside it. A shared jaxpr stays shared."""
 
     def __init__(self) -> None:
-        self._done: dict[int, tuple[Any, Any]] = {}  # with each key, so that its id stays its own
+        self._done: dict[int, tuple[Any, Any]] = {}  # with each key, so that its id stays unique
 
     def equation(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
         """The equations that replace one."""
@@ -255,7 +255,7 @@ class Rewriter:
         raise NotImplementedError
 
     def __call__(self, jaxpr: Any) -> Any:
-        """A jaxpr after the change; the same object where nothing in it changes."""
+        """A jaxpr after the change; the same object if nothing in it changes."""
         if (known := self._done.get(id(jaxpr))) is None:
             eqns = [new for eqn in jaxpr.eqns for new in self.equation(eqn)]
             known = self._done[id(jaxpr)] = jaxpr, self.rebuilt(jaxpr, eqns)

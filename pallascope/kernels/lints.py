@@ -1,10 +1,6 @@
 """Lints: slow or often wrong habits, sub-word integers, remote DMA.
 
-Integers of fewer than 32 bits in a kernel's body: where it begins to compute with them.
-
-Whether a kernel has to do with other chips: copies, signals, its own place among them.
-
-What a kernel does that is slow on a TPU, or often wrong: which advice fits it.
+Advice is chosen by a kernel's habits: patterns that are slow on a TPU, or often wrong.
 """
 
 from __future__ import annotations
@@ -23,12 +19,12 @@ from pallascope.kernels.manual_dma import ends, is_remote, ref_of
 from pallascope.kernels.source_lines import line_in
 from pallascope.model import Lint, SubWordInt
 
-#: What moves values, or makes others of them, and computes nothing.
+#: Operations that move or convert values, and compute nothing.
 _NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
 
 
 def sub_word_integers(kernel: core.Jaxpr, file: str) -> tuple[SubWordInt, ...]:
-    """Each such dtype, inner jaxprs included, with the first line of `file` that computes in it."""
+    """Each such dtype, in inner jaxprs too, with the first line of `file` that computes in it."""
     found: dict[str, SubWordInt] = {}
     for eqn in equations(kernel):
         for var in eqn.outvars if eqn.primitive.name not in _NO_WORK else ():
@@ -41,13 +37,13 @@ def sub_word_integers(kernel: core.Jaxpr, file: str) -> tuple[SubWordInt, ...]:
 
 
 OTHER_CHIPS = (
-    "it communicates with other chips, and what that takes is not predicted: each kernel is "
+    "it communicates with other chips, and the time for that isn't predicted: each kernel is "
     "compiled alone, for one chip"
 )
 
 
 def uses_remote_dma(kernel: core.Jaxpr, own_axes: Collection[object]) -> bool:
-    """Whether a kernel's body does. `own_axes` are the axes of its grid or mesh, by name."""
+    """Whether a kernel's body communicates. `own_axes` are the axes of its grid or mesh."""
     return any(_is_among_chips(eqn, own_axes) for eqn in equations(kernel))
 
 
@@ -73,7 +69,7 @@ _REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min")
 
 
 def lints_of(kernel: core.Jaxpr) -> tuple[Lint, ...]:
-    """The habits of a kernel's body, inner jaxprs included, each once."""
+    """The habits of a kernel's body, including inner jaxprs, each once."""
     found: dict[Lint, None] = {}
     columns: set[int] = set()  # ids of values that were reduced along the lanes
     for eqn in equations(kernel):
@@ -111,17 +107,17 @@ def _of_product(eqn: core.JaxprEqn) -> list[Lint]:
     return [*found, *([Lint.ROUNDED_PRODUCT] if wide else [])]
 
 
-#: Numbers that serve as a mask: below what one computes with, and far above the lowest float32.
+#: Numbers that serve as a mask: below any computed value, and far above the lowest float32.
 _LOWEST, _HIGHEST = -1e30, -10.0
 
 
 def _chooses(eqn: core.JaxprEqn) -> bool:
-    """Whether an equation is a select, or the function that jnp.where makes of it."""
+    """Whether an equation is a select, or the function to which jnp.where is traced."""
     return eqn.primitive.name == "select_n" or eqn.params.get("name") == "_where"
 
 
 def _is_near(atom: core.Var | core.Literal) -> bool:
-    """Whether an operand is a number that stands for minus infinity and is far from it."""
+    """Whether an operand is a number that stands for minus infinity but is far from it."""
     value = getattr(atom, "val", None)
     return isinstance(value, SupportsFloat) and _LOWEST < float(value) < _HIGHEST
 
@@ -131,8 +127,8 @@ def _along_lanes(eqn: core.JaxprEqn) -> bool:
 
 
 def never_awaited(kernel: core.Jaxpr) -> list[bool]:
-    """For each input of a kernel's body: whether copies from or to it are started, and no copy
-    that has to do with it, or with a semaphore of theirs, is ever waited for."""
+    """For each input of a kernel's body: whether copies from or to it are started, but no copy that
+    involves it, or a semaphore of its copies, is ever waited for."""
     started: dict[int, set[int]] = {}
     awaited: set[int] = set()
     for site in sites(kernel):

@@ -1,12 +1,9 @@
 """How often a launch runs each kernel: loops, dead and repeated kernels.
 
-Which kernels do again what an earlier one has done, with the same arrays: XLA runs one of them.
-Every value gets a number; two operations that do the same to the same numbers give the same ones.
-
-How often a launch runs each of its kernels: loops around them, and what XLA leaves out.
-XLA removes a kernel whose results nothing uses, also in the body of a loop, and runs only one of
-two that do the same to the same arrays, unless they have side effects: so it is with libtpu 0.0.51
-and 0.0.50.1. It moves no kernel out of a loop.
+XLA removes a kernel whose results nothing uses, even in the body of a loop. Of two kernels that do
+the same to the same arrays it runs only one, unless they have side effects: so it is with libtpu
+0.0.51 and 0.0.50.1. It moves no kernel out of a loop. To find repeated kernels, every value gets a
+number; two operations that do the same to the same numbers give the same ones.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ def repeated(closed: core.ClosedJaxpr) -> list[int]:
 
 
 class _RepeatReader(Evaluator):
-    """Numbers the values of a trace. Operations in one body of a loop or branch count only there.
+    """Numbers the values of a trace. Operations in the body of a loop or branch count only there.
 
     A value is its number.
     """
@@ -55,7 +52,7 @@ class _RepeatReader(Evaluator):
         self._seen: dict[Any, Any] = {}
 
     def fresh(self, of: Sequence[object]) -> Numbers:
-        """Numbers that no other value has."""
+        """New, unused numbers."""
         return tuple(next(self._next) for _ in of)
 
     def constant(self, value: object) -> int:
@@ -85,7 +82,7 @@ class _RepeatReader(Evaluator):
         earlier = self._seen.setdefault((eqn.primitive.name, inputs), [])
         pure = not eqn.effects and not asks_to_be_kept(eqn)
         for other, first, results in earlier if pure else ():
-            if str(other.params) == str(eqn.params):  # long, so only where all else is the same
+            if str(other.params) == str(eqn.params):  # long, so only if everything else is equal
                 self.found.append(first)
                 return results
         results, number = self.fresh(eqn.outvars), len(self.found)
@@ -96,7 +93,7 @@ class _RepeatReader(Evaluator):
 
 
 def asks_to_be_kept(kernel: core.JaxprEqn) -> str:
-    """What a kernel says of its side effects, by no effect but by a parameter: "" if nothing."""
+    """A kernel's parameter for side effects, which isn't an effect; "" if it has none."""
     word = getattr(kernel.params.get("compiler_params"), "has_side_effects", False)
     if isinstance(word, bool):
         return "side_effecting" if word else ""
@@ -121,7 +118,7 @@ def equations_run(
 ) -> list[tuple[core.JaxprEqn, RunCount]]:
     """The equations of a trace with these primitives, in program order, and how often each runs.
 
-    Those in the bodies of kernels are not among them.
+    Leaves out the bodies of kernels.
     """
     reader = _Reader(names)
     reader.read(closed.jaxpr, [True] * len(closed.jaxpr.outvars), RunCount())
@@ -129,14 +126,14 @@ def equations_run(
 
 
 class _Reader:
-    """Walks a trace from its end to its beginning: only what is used later on is run."""
+    """Walks a trace from its end to its beginning: an equation only runs if it is used later."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
         self.found: list[tuple[core.JaxprEqn, RunCount]] = []
         self._names = names
 
     def read(self, jaxpr: core.Jaxpr, used: Sequence[bool], runs: RunCount) -> list[bool]:
-        """Which inputs of a jaxpr are used where these of its outputs are."""
+        """The inputs of a jaxpr that are used if these of its outputs are."""
         live = {id(var) for var, is_used in zip(jaxpr.outvars, used, strict=True) if is_used}
         for eqn in reversed(jaxpr.eqns):
             inputs = self._equation(eqn, [id(var) in live for var in eqn.outvars], runs)
@@ -197,7 +194,7 @@ class _Reader:
         return [*asked[:before], *within[:fixed], *carry]
 
     def _loop(self, body: core.Jaxpr, used: list[bool], carry: range, runs: RunCount) -> list[bool]:
-        """A body whose first results come in again, as these of its inputs, on the next turn."""
+        """A body whose first results are these of its inputs in the next iteration."""
         used = list(used)
         while True:
             within = _Reader().read(body, used, runs)
@@ -208,7 +205,7 @@ class _Reader:
             used[: len(more)] = more
 
     def _cond(self, eqn: core.JaxprEqn, used: list[bool], runs: RunCount) -> list[bool]:
-        """XLA drops the branches of a choice that is made before the run."""
+        """XLA drops the branches of a condition that is known before the run."""
         branches = [branch.jaxpr for branch in eqn.params["branches"]]
         index = eqn.invars[0]
         chosen = None

@@ -1,15 +1,12 @@
 """Traces and lowers a launch for a chip that isn't here.
 
-JAX's answers about devices, as on the chip that a function is traced for.
-Kernel libraries choose block sizes, or a launch without a kernel, by `jax.devices()`,
-`jax.default_backend()` or `jax.device_count()`. All of these functions, wherever they were imported
-from, ask one function of JAX for the backend. Here, that function answers for the chip where the
-question comes from the function that is traced. JAX asks the same function in order to compile and
-to run: it gets the devices that are there.
+JAX's answers about devices are those of the chip for which a function is traced. Kernel libraries
+choose block sizes, or a launch without a kernel, by `jax.devices()`, `jax.default_backend()` or
+`jax.device_count()`. All of these functions, wherever they were imported from, ask one function of
+JAX for the backend. Here, that function answers for the chip if the question comes from the traced
+function. JAX itself asks the same function when it compiles and runs, and gets the real devices.
 
-What Mosaic refuses to lower: which operation, and the lines that it was traced from.
-
-Tracing and lowering a launch function for a TPU that need not be there.
+If Mosaic refuses to lower a kernel, the exception names the operation and its lines.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ from pallascope.model import (
 
 @dataclass(frozen=True)
 class ChipDevice:
-    """A chip that need not be there, with the attributes of a `jax.Device`.
+    """A chip that may not be here, with the attributes of a `jax.Device`.
 
     JAX accepts it in a mesh and in `jax.device_put` while it traces. Nothing can run on it.
     """
@@ -108,7 +105,7 @@ class ChipDevice:
         return [int(place) for place in np.unravel_index(self.id, _box(self.client.count))]
 
     def memory_stats(self) -> None:
-        """JAX's answer for devices that count nothing."""
+        """JAX's answer for devices without statistics."""
 
     def __repr__(self) -> str:
         return f"Device(id={self.id}, device_kind={self.device_kind!r})"
@@ -116,7 +113,7 @@ class ChipDevice:
 
 @dataclass(frozen=True)
 class Backend:
-    """The chips that `jax.devices()` is to give: so many (`count`), all of one process."""
+    """The chips for `jax.devices()` to return: `count` of them, all in one process."""
 
     platform: str
     kind: str
@@ -140,7 +137,7 @@ class Backend:
 
 
 def _box(count: int) -> tuple[int, ...]:
-    """Three sizes, as even as they can be, of a box with so many places: 4 is (2, 2, 1)."""
+    """Three sizes, as even as possible, of a box with this many places: 4 is (2, 2, 1)."""
     sizes, factor = [1, 1, 1], 2
     while count > 1:
         if count % factor:
@@ -160,13 +157,13 @@ def as_on_tpu(kind: str, cores: int, count: int = 1) -> contextlib.AbstractConte
 
 
 def as_on_gpu(kind: str, cores: int, capability: str) -> contextlib.AbstractContextManager[None]:
-    """As a GPU with so many multiprocessors and this compute capability: see `_answering`."""
+    """As a GPU with this number of multiprocessors and compute capability: see `_answering`."""
     return _answering(Backend("gpu", kind, cores, compute_capability=capability))
 
 
 @contextlib.contextmanager
 def _answering(backend: Backend) -> Iterator[None]:
-    """Have JAX describe these chips to all that is imported or traced in this block and thread."""
+    """Make JAX describe these chips to code that is imported or traced in this block and thread."""
     _install()
     token = _TRACED_FOR.set(backend)
     try:
@@ -179,7 +176,7 @@ def _answering(backend: Backend) -> Iterator[None]:
 def _install() -> None:
     """Replace two functions of JAX for the life of the process. Raises UnsupportedJax.
 
-    JAX remembers their answers. So ours ask JAX only where the question isn't about a chip.
+    JAX caches their answers, so the replacements ask JAX only if the question isn't about a chip.
     """
     from jax.extend import backend
 
@@ -212,7 +209,7 @@ def _local_devices(
 
 
 def _asked_for(platform: Any) -> Backend | None:
-    """The chip that a question is about; None where it is about the devices that are there."""
+    """The chip that a question is about; None if it is about the real devices."""
     chip = _TRACED_FOR.get()
     if chip is None or isinstance(platform, Backend):
         return platform if isinstance(platform, Backend) else None
@@ -221,7 +218,7 @@ def _asked_for(platform: Any) -> Backend | None:
 
 
 def _asked_by_jax() -> bool:
-    """Whether JAX itself asks, in order to compile or to run."""
+    """Whether JAX itself asks, to compile or to run."""
     frame: Any = sys._getframe(1)
     while frame and frame.f_globals.get("__name__") in (*ASKED_THROUGH, __name__):
         frame = frame.f_back
@@ -238,7 +235,7 @@ class NotLowered(Exception):
     """Mosaic has refused a kernel.
 
     Its text is that of Mosaic's own exception (its cause), the class name first. `operation` is
-    what was being lowered; None where Mosaic refuses the launch, not an operation. `call` is the
+    the one being lowered; None if Mosaic refuses the launch rather than an operation. `call` is the
     kernel. The traceback ends in the lines from which the operation was traced.
     """
 
@@ -251,7 +248,7 @@ class NotLowered(Exception):
 
 def not_lowered(error: Exception, kernel: core.JaxprEqn) -> NotLowered:
     """Mosaic's exception while it lowered `kernel`, with the operation that it is about."""
-    # From the outermost in: a launch, a loop, a jitted function, the operation itself.
+    # From the outermost to the innermost: a launch, a loop, a jitted function, the operation.
     nested = [kernel, *_being_lowered(error)]
     if len(nested) == 1:
         nested += _verified(error, body(kernel))
@@ -260,7 +257,7 @@ def not_lowered(error: Exception, kernel: core.JaxprEqn) -> NotLowered:
 
 
 def _being_lowered(error: Exception) -> list[core.JaxprEqn]:
-    """The equations of the kernel whose lowering was under way when the exception was raised."""
+    """The equations of the kernel that were being lowered when the exception was raised."""
     local = (frame.f_locals.get("eqn") for frame, _ in traceback.walk_tb(error.__traceback__))
     eqns = {id(eqn): eqn for eqn in local if isinstance(eqn, core.JaxprEqn)}
     return [eqn for eqn in eqns.values() if eqn.primitive.name not in KERNELS]
@@ -282,7 +279,7 @@ def _verified(error: Exception, kernel: core.Jaxpr) -> list[core.JaxprEqn]:
 
 
 def _location(error: BaseException | None) -> str:
-    """Where MLIR's verifier says the trouble is: primitive, and the user's lines; else ""."""
+    """MLIR's location of the error: primitive, and the user's lines; otherwise ""."""
     while error is not None:
         for diagnostic in getattr(error, "error_diagnostics", ()):
             return str(diagnostic.location)
@@ -291,7 +288,7 @@ def _location(error: BaseException | None) -> str:
 
 
 def _own_line(eqn: core.JaxprEqn) -> tuple[str, int] | None:
-    """File and line, outside of jax, of an equation; None inside what jax itself has jitted."""
+    """File and line, outside of jax, of an equation; None in functions that jax itself jits."""
     from pallascope.kernels.jax_internals import user_frames
 
     frame = next(iter(user_frames(eqn.source_info.traceback)), None)
@@ -299,7 +296,7 @@ def _own_line(eqn: core.JaxprEqn) -> tuple[str, int] | None:
 
 
 def _operation(nested: list[core.JaxprEqn]) -> Operation | None:
-    """The innermost equation; and the function of jax's that it is part of, if there is one."""
+    """The innermost equation, and jax's function that contains it, if there is one."""
     if not nested:
         return None
     own = [at for at, eqn in enumerate(nested) if _own_line(eqn)]
@@ -312,13 +309,13 @@ def _operation(nested: list[core.JaxprEqn]) -> Operation | None:
 
 
 def _called(eqn: core.JaxprEqn) -> str:
-    """The name of a jitted function, else of the primitive."""
+    """The name of a jitted function, otherwise of the primitive."""
     jitted = eqn.primitive.name in _JITTED
     return str(eqn.params["name"]).strip("_") if jitted else eqn.primitive.name
 
 
 def _lines(nested: list[core.JaxprEqn]) -> TracebackType | None:
-    """One traceback out of those of all equations, each below the one it is part of."""
+    """One traceback from those of all equations, each below the one that contains it."""
     traces = [eqn.source_info.traceback for eqn in nested]
     joined = None
     for trace in reversed([t.as_python_traceback() for t in traces if t is not None]):
@@ -336,7 +333,7 @@ def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
-    """A mesh of so many devices of a kind. What lies where is left to XLA."""
+    """A mesh of this many devices of a kind. XLA chooses the places of arrays."""
     names, sizes = tuple(name for name, _ in axes), tuple(size for _, size in axes)
     kinds = (AxisType.Auto,) * len(axes)
     return AbstractMesh(sizes, names, axis_types=kinds, abstract_device=device)
@@ -346,11 +343,11 @@ def abstract_mesh(axes: Axes, device: AbstractDevice) -> AbstractMesh:
 def for_chip(kind: str, cores: int, axes: Axes = ()) -> Iterator[None]:
     """Trace and lower as on a TPU with this `device_kind` and number of TensorCores.
 
-    With `axes`, as on a mesh of such TPUs. A function that asks JAX which devices there are gets
-    the answers of that TPU.
+    With `axes`, as on a mesh of such TPUs. A function that asks JAX for devices gets the answers of
+    that TPU.
 
-    Without it, kernels that ask for the TPU's info (`emit_pipeline`, integer `//`, blocks of rank
-    1) die on a CPU.
+    Without this context, kernels that ask for the TPU's info (`emit_pipeline`, integer `//`, blocks
+    of rank 1) fail on a CPU.
     """
     device = AbstractDevice(device_kind=kind, num_cores=cores, platform="tpu")
     with (
@@ -365,11 +362,11 @@ class TracedKernel:
     """One kernel of a launch, ready to be lowered and compiled by itself.
 
     `function` launches it with `arguments`: sizes of dynamic grid dimensions, scalar prefetch,
-    inputs. `values` are those of grid sizes and scalar prefetch, where known before any kernel has
-    run; None for the others. `copied` is what XLA copies around it, since outputs are to lie where
-    other arrays do. `axes` are those of the mesh of devices that it communicates with: () where it
-    doesn't, or where nobody has said what they are. `undivided`: XLA would have to divide it among
-    the devices of a mesh, since no `shard_map` does.
+    inputs. `values` are those of grid sizes and scalar prefetch, if known before any kernel has
+    run; None for the others. `copied` are XLA's copies around it, because outputs are to have the
+    places of other arrays. `axes` are those of the mesh of devices that it communicates with: () if
+    it doesn't, or if they are unknown. `undivided`: XLA would have to divide it among the devices
+    of a mesh, because no `shard_map` does.
     """
 
     call: KernelCall
@@ -383,11 +380,11 @@ class TracedKernel:
     undivided: bool = False
 
     def block_positions(self) -> BlockPositions:
-        """The concrete grid, and where each operand's block starts on each of its steps."""
+        """The concrete grid, and the start of each operand's block on each of its steps."""
         return positions_of(self.equation, self.values)
 
     def copies(self) -> Dmas:
-        """What the kernel copies by itself: on one step of its grid, or, as it says, on all."""
+        """The kernel's own copies: on one step of its grid, or, if `each_step` is False, on all."""
         kernel = body(self.equation)
         if self.axes and None not in (grid := self.block_positions().grid):
             steps = [size or 0 for size in grid]
@@ -396,7 +393,7 @@ class TracedKernel:
         return copies_of(kernel, alike=bool(self.axes))
 
     def comm_timeline(self) -> CommTimeline | None:
-        """What the chips of its mesh do; None where it has none, or where that can't be told."""
+        """The actions of its mesh's chips; None if it has no mesh, or if they are unknown."""
         grid = [size for size in self.block_positions().grid if size is not None]
         if not self.axes or len(grid) < len(self.call.grid):
             return None
@@ -409,16 +406,16 @@ class TracedKernel:
         return self.values[sizes : sizes + len(self.call.role(Role.PREFETCH))]
 
     def prefetch_reads(self, grid: Sequence[int], most: int) -> tuple[PrefetchRead, ...]:
-        """Which cells of the tables the index maps read on the grid's first `most` steps."""
+        """The cells of the tables that the index maps read on the grid's first `most` steps."""
         return prefetch_reads(self.equation, grid, self.tables, most)
 
 
 def kernels_in(
     closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]
 ) -> tuple[TracedKernel, ...]:
-    """The kernels of a launch that was traced `for_chip`, in program order; those that XLA runs.
+    """The kernels of a launch that was traced `for_chip`, in program order, if XLA runs them.
 
-    `args` are what it is given: arrays, or `jax.ShapeDtypeStruct`s for unknown contents. Within
+    `args` are its arguments: arrays, or `jax.ShapeDtypeStruct`s for unknown contents. Within
     `for_chip`.
     """
     closed = without_refs(closed)

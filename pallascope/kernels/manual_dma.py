@@ -1,7 +1,7 @@
 """The DMAs that a kernel's body starts: operands, sizes, counts.
 
-As far as the trace tells: sizes are static unless the kernel computes them, and so is how often a
-copy runs outside of conditions and of loops whose length is computed.
+They come from the trace: sizes are static unless the kernel computes them, and so is the number of
+copies outside of conditions and of loops whose length is computed.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from pallascope.kernels.jaxprs import (
 from pallascope.model import Route
 
 CONDITIONAL = "under a condition"
-UNTOLD_LOOP = "how often is known only at run time"
-UNTOLD_SIZE = "how much is known only at run time"
+UNTOLD_LOOP = "a number of times known only at run time"
+UNTOLD_SIZE = "a size known only at run time"
 REMOTE = "from or to another chip"
 UNTOLD_CALL = "in an operation whose copies are not counted"
-NO_OPERAND = "from or to a buffer in HBM that is no operand"
+NO_OPERAND = "from or to a buffer in HBM that isn't an operand"
 
 _START = "dma_start"
 
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """One DMA of a body: `extent` elements along each dimension of an operand, `times` over.
+    """One DMA of a body: `extent` elements along each dimension of an operand, run `times` times.
 
     `operand` is its position among those of the kernel; `inward`: it is read, not written.
     """
@@ -53,13 +53,12 @@ class Dma:
 
 @dataclass(frozen=True, slots=True)
 class Dmas:
-    """All that are known of one run of a body, and for each operand why more is not; else "".
+    """The known DMAs in one run of a body, and for each operand the reason if others are unknown.
 
-    `sent` are the bytes that go to other chips; None where that is known only at run time. Where
-    not `each_step`, the copies are those of all steps of the grid. `covered` is the part of all
-    matrix products, 0 to 1, that is computed while something is on its way from another chip; None
-    where nobody has looked, or where nothing is multiplied or sent. `routes` are the ways that
-    `sent` takes; None where they are not known.
+    `sent` are the bytes that go to other chips; None if known only at run time. If `each_step` is
+    False, the copies are those of all steps of the grid. `covered` is the share of all matrix
+    products, 0 to 1, that overlaps with copies from another chip; None if it wasn't computed, or if
+    nothing is multiplied or sent. `routes` are the ways that `sent` takes; None if unknown.
     """
 
     known: tuple[Dma, ...]
@@ -70,16 +69,16 @@ class Dmas:
     routes: tuple[Route, ...] | None = ()
 
     def of(self, operand: int) -> tuple[Dma, ...] | None:
-        """The copies of one operand; None where not all are known."""
+        """The copies of one operand; None if not all are known."""
         if self.unknown[operand]:
             return None
         return tuple(copy for copy in self.known if copy.operand == operand)
 
 
 def copies_of(kernel: core.Jaxpr, *, alike: bool = False) -> Dmas:
-    """What one run of a kernel's body copies by itself.
+    """The copies that one run of a kernel's body makes itself.
 
-    Where chips do all `alike`, each gets from others as much as it sends.
+    If all chips do the same (`alike`), each gets from others as much as it sends.
     """
     counted = _Counter(kernel, alike)
     routes = None if counted.sent != 0 else ()
@@ -103,8 +102,8 @@ def _positions(kernel: core.Jaxpr) -> dict[int, int]:
 
 
 def copied_buffers(kernel: core.Jaxpr) -> tuple[frozenset[int], tuple[core.Var, ...]]:
-    """What the DMAs of a body start or end in: the positions of its inputs; and the buffers in VMEM
-    of its `run_scoped`s, of those that exist at the same time the ones that take most."""
+    """The sources and targets of a body's DMAs: the positions of its inputs; and the buffers in
+    VMEM of its `run_scoped`s, the largest set that exists at the same time."""
     used = {
         id(site.root(ref_of(end)))
         for site in sites(kernel)
@@ -129,13 +128,13 @@ def _bytes(ref: core.Var) -> int:
 
 
 def ends(dma_start: core.JaxprEqn) -> tuple[Any, Any]:
-    """From where to where a DMA goes: Refs of the jaxpr, or TransformedRefs of them."""
+    """The source and the target of a DMA: Refs of the jaxpr, or TransformedRefs of them."""
     source, target, *_ = parts(dma_start)
     return source, target
 
 
 def ref_of(end: Any) -> Atom:
-    """The Ref of the jaxpr that one end of a DMA is a part of."""
+    """The Ref of the jaxpr that contains one end of a DMA."""
     while hasattr(end, "ref"):
         end = end.ref
     return end
@@ -147,8 +146,8 @@ def is_remote(dma_start: core.JaxprEqn) -> bool:
 
 
 def parts(dma: core.JaxprEqn) -> Sequence[Any]:
-    """Of a start or a wait: source, target, the semaphore that it is about, the sender's, and the
-    other chip's number, None for a copy within a chip."""
+    """For a start or a wait: source, target, the semaphore that it is about, the sender's
+    semaphore, and the other chip's number, None for a copy within a chip."""
     return jax.tree.unflatten(dma.params["tree"], dma.invars)
 
 
@@ -178,7 +177,7 @@ class _Counter:
             self.unknown[operand or 0] = UNTOLD_CALL
 
     def _copy(self, site: Site) -> None:
-        """Adds a copy, or why it can't be counted."""
+        """Adds a copy, or the reason if it can't be counted."""
         dma, times = site.eqn, _times(site)
         remote = is_remote(dma) and not self._alike
         if is_remote(dma):
@@ -206,7 +205,7 @@ class _Counter:
 
 
 def _times(site: Site) -> int | str:
-    """How often an equation runs, or in words why that is not known."""
+    """How often an equation runs, or in words the reason if that is unknown."""
     for eqn in site.path:
         name = eqn.primitive.name
         if name not in (*CALLS, "run_scoped", "scan"):
@@ -215,14 +214,14 @@ def _times(site: Site) -> int | str:
 
 
 def extent(end: Any) -> tuple[int, ...] | None:
-    """How much of a Ref one end of a DMA covers, along each of its dimensions; None where that is
-    known only at run time."""
+    """The size of one end of a DMA along each of its Ref's dimensions; None if known only at run
+    time."""
     sizes = list(array_struct(ref_of(end)).shape)
     live = range(len(sizes))
     for transform in getattr(end, "transforms", ()):
         indices = getattr(transform, "indices", None)
         if indices is None or len(indices) != len(live):
-            return None  # it is seen in another shape or dtype
+            return None  # a view in another shape or dtype
         kept = []
         for axis, index in zip(live, indices, strict=True):
             if not hasattr(index, "stride"):

@@ -1,8 +1,6 @@
 """Arithmetic operations and sum lengths of a jax.numpy function.
 
-How many arithmetic operations a jax.numpy function takes, as it is written.
-
-How many terms the sums of a jax.numpy function have: they bound its rounding error.
+Both count the function as it is written. The sum lengths bound its rounding error.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _REDUCTIONS = frozenset(
     }
 )
 
-#: What converts a number, or puts it elsewhere.
+#: Operations that convert a number, or move it.
 _SAME_NUMBERS = frozenset(
     {
         *("convert_element_type", "transpose", "reshape", "squeeze", "expand_dims", "copy"),
@@ -54,10 +52,10 @@ _SAME_NUMBERS = frozenset(
 def flops(
     function: Callable[..., object], args: Sequence[object], products_alone: bool = False
 ) -> int:
-    """Operations of `function(*args)`: two for each multiply-add of a matrix product, else one for
-    each element that is computed or reduced. Conversions, comparisons and layouts are none.
+    """Operations of `function(*args)`: two for each multiply-add of a matrix product, otherwise one
+    for each computed or reduced element. Conversions, comparisons and layouts don't count.
 
-    With `products_alone`, only those of matrix products. Raises what tracing raises.
+    With `products_alone`, only those of matrix products. Propagates exceptions from tracing.
     """
     closed = jax.make_jaxpr(function)(*args)
     return sum(
@@ -73,7 +71,7 @@ def flops_by_dtypes(
     """The operations of matrix products, by the dtypes of their two operands, and all others.
 
     The dtype of an operand is that before its conversions: XLA multiplies int8 that was converted
-    to int32 as int8. Unused operations are left out. Raises what tracing raises.
+    to int32 as int8. Unused operations are left out. Propagates exceptions from tracing.
     """
     closed = jax.make_jaxpr(function)(*args)
     used, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
@@ -83,7 +81,7 @@ def flops_by_dtypes(
 
 
 class _CounterByDtypes(Evaluator):
-    """A value is the dtype that it had before it was converted and moved; "" of no array."""
+    """A value is its dtype before it was converted and moved; "" if it isn't an array."""
 
     def __init__(self) -> None:
         self.products: dict[tuple[str, str], int] = {}
@@ -91,7 +89,7 @@ class _CounterByDtypes(Evaluator):
         self._times = 1  # of the scans around
 
     def constant(self, value: object) -> str:
-        return ""  # then its type says it
+        return ""  # its type has the dtype
 
     def value(self, atom: Atom, env: Env) -> str:
         return (isinstance(atom, core.Var) and env.get(atom)) or _dtype(atom)
@@ -146,7 +144,7 @@ _SUMS = ("reduce_sum", "reduce_prod", "cumsum", "cumprod", "cumlogsumexp")
 def longest_sum(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> int:
-    """How many terms the longest sum (or product) of a jax.numpy function has; 1 if it has none."""
+    """The number of terms in the longest sum (or product) of a jax.numpy function; at least 1."""
     closed = jax.make_jaxpr(lambda *arrays: function(*arrays, **kwargs))(*args)
     return max(_sums(closed.jaxpr, (*_PRODUCTS, *_SUMS, "scatter-add")), default=1)
 
@@ -154,20 +152,20 @@ def longest_sum(
 def longest_product(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> int:
-    """The same of matrix products and convolutions alone."""
+    """The same for matrix products and convolutions only."""
     closed = jax.make_jaxpr(lambda *arrays: function(*arrays, **kwargs))(*args)
     return max(_sums(closed.jaxpr, _PRODUCTS), default=1)
 
 
 def _sums(jaxpr: core.Jaxpr, of: Sequence[str]) -> Iterator[int]:
     for site in sites(jaxpr):
-        yield site.times * repetitions(site.eqn)  # each turn of a scan may add
+        yield site.times * repetitions(site.eqn)  # each iteration of a scan may add
         if site.eqn.primitive.name in of:
             yield from (site.times * terms for terms in _terms(site.eqn))
 
 
 def _terms(eqn: core.JaxprEqn) -> Iterator[int]:
-    """How many terms one equation adds up, if it does."""
+    """The number of terms that an equation adds up, if it does."""
     name, params = eqn.primitive.name, eqn.params
     avals = [var.aval for var in eqn.invars]
     shapes: list[tuple[int, ...]] = [a.shape if isinstance(a, Shaped) else () for a in avals]

@@ -1,8 +1,7 @@
 """Operations around the kernels of a trace, and constants in it.
 
-Arrays whose contents a trace holds: they were computed before it was made.
-
-The operations around the kernels of a trace, and which values a kernel had a hand in.
+The constants are arrays that were computed before the trace was made. For each result, the trace
+also shows whether it depends on a kernel.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from pallascope.kernels.pallas_params import KERNELS
 from pallascope.kernels.source_lines import line_in
 from pallascope.model import Constant, Operation
 
-#: What a constant may take, in bytes: a few numbers by which a launch is arranged.
+#: The limit for a constant in bytes, enough for a few numbers that arrange a launch.
 SMALL = 4 << 10
 
 
 def large_constants(closed: core.ClosedJaxpr, file: str) -> Iterator[Constant]:
-    """The arrays of more than SMALL bytes whose contents a trace holds, kernels included."""
+    """The arrays of more than SMALL bytes whose contents are in a trace, including kernels."""
     yield from _closed_over(closed, file)
     for eqn in equations(closed.jaxpr):
         for atom in eqn.invars:
@@ -62,9 +61,9 @@ _WRAPPERS = (*CALLS, "call_hi_primitive")
 class OutsideReader(Evaluator):
     """Reads a trace outside of kernels; gathers kernels and other operations in program order.
 
-    Operations that move no byte are not among them. A value is whether it depends on a kernel.
+    Leaves out operations that move no byte. A value is whether it depends on a kernel.
 
-    `from_kernel` says of each result whether a kernel had a hand in it. `file` is the learner's,
+    `from_kernel` says for each result whether it depends on a kernel. `file` is the learner's,
     for the lines of the operations.
     """
 
@@ -72,8 +71,8 @@ class OutsideReader(Evaluator):
         self.kernels: list[core.JaxprEqn] = []
         self.outside: list[Operation] = []
         self._file = file
-        # jax traces its own functions once, with the lines of whoever called them first: the line
-        # of an operation in them is that of the call. The scans around run them so many times.
+        # jax traces its own functions once, with the lines of their first caller: the line of an
+        # operation in them is that of the call. The surrounding scans run them this many times.
         self._line, self._times = 0, 1
         self.from_kernel = self.evaluate(closed.jaxpr, [False] * len(closed.jaxpr.invars))
 

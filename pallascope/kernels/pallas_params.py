@@ -1,4 +1,4 @@
-"""What Pallas keeps in the equations of its kernels, with types.
+"""The parameters in the equations of Pallas' kernels, with types.
 
 A `pallas_call` has a GridMapping of BlockMappings, an `mpmd_map` (that is `pl.kernel`) a Mesh: all
 of them private classes. The protocols here name the attributes that the grader reads of them, which
@@ -41,8 +41,8 @@ class BlockMapping(Protocol):
 class GridMapping(Protocol):
     """The grid, and the BlockSpecs of all inputs and then of all outputs.
 
-    A grid dimension whose size is computed is no int. `num_index_operands` counts the operands of
-    scalar prefetch, which come before the inputs.
+    A grid dimension whose size is computed isn't an int. `num_index_operands` counts the operands
+    of scalar prefetch, which come before the inputs.
     """
 
     @property
@@ -65,7 +65,7 @@ class GridMapping(Protocol):
 
 
 class Mesh(Protocol):
-    """The cores that a kernel runs on: how many along each named axis, and of which kind."""
+    """The cores that run a kernel: their number along each named axis, and their kind."""
 
     @property
     def shape(self) -> Mapping[str, int]: ...
@@ -75,12 +75,12 @@ class Mesh(Protocol):
 
 
 def is_pallas_call(kernel: core.JaxprEqn) -> bool:
-    """Whether a kernel is a `pallas_call`: else it runs over a mesh, and has no blocks."""
+    """Whether a kernel is a `pallas_call`; otherwise it runs over a mesh, and has no blocks."""
     return kernel.primitive.name == "pallas_call"
 
 
 def mesh(mpmd_map: core.JaxprEqn) -> Mesh:
-    """The mesh of a `pl.kernel`; the first of several. Raises KeyError where jax has moved it."""
+    """The mesh of a `pl.kernel`; the first of several. Raises KeyError if jax has moved it."""
     return mpmd_map.params["meshes"][0]
 
 
@@ -91,24 +91,24 @@ def on_tensor_cores(mpmd_map: core.JaxprEqn) -> bool:
 
 
 def grid_mapping(pallas_call: core.JaxprEqn) -> GridMapping:
-    """The grid and the blocks of a pallas_call. Raises KeyError where jax has moved them."""
+    """The grid and the blocks of a pallas_call. Raises KeyError if jax has moved them."""
     return pallas_call.params["grid_mapping"]
 
 
 def semantics_name(kind: object) -> str:
     """The name of one dimension's semantics: "parallel", "core_parallel", "arbitrary".
 
-    JAX takes the name, or the member of `pltpu.GridDimensionSemantics` (`pltpu.PARALLEL`) that has
-    it as its value.
+    JAX takes the name, or the member of `pltpu.GridDimensionSemantics` (`pltpu.PARALLEL`) with this
+    value.
     """
     return str(getattr(kind, "value", kind))
 
 
 def semantics(pallas_call: core.JaxprEqn) -> tuple[str, ...]:
-    """The names of the semantics of each grid dimension; () where the launch gives none.
+    """The names of the semantics of each grid dimension; () if the launch gives none.
 
-    Mosaic takes the dimensions that jax.vmap has added to be parallel. Where there are not as many
-    as there are dimensions, they are as they were given.
+    Mosaic treats the dimensions that jax.vmap adds as parallel. If there are not as many semantics
+    as dimensions, they stay as given.
     """
     given = getattr(pallas_call.params.get("compiler_params"), "dimension_semantics", None) or ()
     names = tuple(map(semantics_name, given))
@@ -121,27 +121,27 @@ def semantics(pallas_call: core.JaxprEqn) -> tuple[str, ...]:
 
 
 def vmem_limit(kernel: core.JaxprEqn) -> int:
-    """The VMEM that a launch asks for, in bytes; 0 where it asks for none."""
+    """The VMEM that a launch asks for, in bytes; 0 if it asks for none."""
     return getattr(kernel.params.get("compiler_params"), "vmem_limit_bytes", None) or 0
 
 
 def body(kernel: core.JaxprEqn) -> core.Jaxpr:
     """The kernel's own jaxpr: Refs in, nothing out; the first of a `pl.kernel` that has several.
 
-    Raises KeyError where jax has moved it.
+    Raises KeyError if jax has moved it.
     """
     return kernel.params["jaxpr"] if is_pallas_call(kernel) else kernel.params["jaxprs"][0]
 
 
 def axis_names(kernel: core.JaxprEqn) -> tuple[str, ...]:
-    """The names of a kernel's grid axes, or of its mesh's; () where they have none."""
+    """The names of a kernel's grid axes, or of its mesh's; () if they have none."""
     if not is_pallas_call(kernel):
         return tuple(map(str, mesh(kernel).shape))
     return tuple(map(str, getattr(grid_mapping(kernel), "grid_names", None) or ()))
 
 
 def block_size(dim: pl.BlockDim | int | None) -> int | None:
-    """A block's size along one dimension, in elements; None where it is squeezed."""
+    """A block's size along one dimension, in elements; None if it is squeezed."""
     if dim is None or isinstance(dim, (int, pl.Squeezed)):
         return dim if isinstance(dim, int) else None
     return int(dim.block_size)

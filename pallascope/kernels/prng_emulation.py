@@ -1,11 +1,11 @@
 """Emulates a TPU's random number generator in the interpreter.
 
-Each core of a TPU has a generator. `pltpu.prng_seed` gives it a state, and each call of
-`prng_random_bits` draws from it and moves it on. What the chip draws is documented nowhere, so here
-the bits are others, with the same properties: they follow from the seed's words, from how often was
-drawn since, and from the shape that was asked for, and from nothing else. With the same seed both
-cores draw the same. A kernel begins with generators that nobody has seeded, and to draw from one
-raises `NotSeeded`. What is lowered for a chip keeps the chip's own operations.
+Each core of a TPU has a generator. `pltpu.prng_seed` sets its state, and each call of
+`prng_random_bits` draws from it and advances it. The chip's bits aren't documented, so the bits
+here are different, with the same properties: they depend only on the words of the seed, the number
+of draws since, and the requested shape. With the same seed both cores draw the same. A kernel
+begins with unseeded generators, and drawing from one raises `NotSeeded`. A launch that is lowered
+for a chip keeps the chip's own operations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORD = 2**32
 
 
 class NotSeeded(RuntimeError):
-    """A kernel has drawn bits from the generator of a core that it had not seeded."""
+    """A kernel has drawn bits from a core's generator without seeding it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -72,14 +72,14 @@ class Generators:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """What stands for the two operations on a generator while the `interpreter` runs a kernel."""
+    """Replaces the two operations on a generator while the `interpreter` runs a kernel."""
 
     interpreter: ModuleType
     usual: Callable[..., Any]
     generators: Generators = field(default_factory=Generators)
 
     def interpreted(self, jaxpr: core.Jaxpr, *args: Any, ctx: Any, token: Any) -> Any:
-        """What the interpreter does with a body, but for the markers of the two operations."""
+        """Interpret a body, with rules for the markers of the two operations."""
         marked = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
         where = ctx.device_id, ctx.local_core_id
         token_type = self.interpreter.TOKEN_SHAPE_DTYPE
@@ -109,7 +109,7 @@ class _Drawing:
             raise error.with_traceback(line and line.as_python_traceback()) from None
 
     def _kernel(self) -> object:
-        """What the interpreter makes anew for each kernel that it runs."""
+        """An object that the interpreter creates for each kernel that it runs."""
         return self.interpreter._get_shared_memory()
 
 
@@ -117,7 +117,7 @@ class _Drawing:
 def emulated_prng() -> Iterator[None]:
     """Let kernels that the strict interpreter runs in this context draw random bits.
 
-    Where jax keeps what is replaced elsewhere, bits are zeros, as they were.
+    If jax keeps the replaced functions elsewhere, bits are zeros, as without this context.
     """
     try:
         from pallascope.kernels.jax_internals import tpu_interpreter as interpreter
@@ -142,9 +142,9 @@ def emulated_prng() -> Iterator[None]:
 
 
 def _rules() -> dict[core.Primitive, Callable[..., Any]]:
-    """How the interpreter is to evaluate what has to do with random bits.
+    """The interpreter's rules for operations on random bits.
 
-    Raises UnsupportedJax or AttributeError where jax keeps one of them elsewhere.
+    Raises UnsupportedJax or AttributeError if jax keeps one of them elsewhere.
     """
     from pallascope.kernels.jax_internals import mosaic_primitives as primitives
     from pallascope.kernels.jax_internals import prng
@@ -158,7 +158,7 @@ def _rules() -> dict[core.Primitive, Callable[..., Any]]:
 
 
 def _marker(name: str, results: Callable[..., Any], *, multiple: bool) -> core.Primitive:
-    """An operation that no program holds but those that are made to be recognised above."""
+    """An operation that occurs only in programs made here, so that it is recognised above."""
     primitive = core.Primitive(name)
     primitive.multiple_results = multiple
     primitive.def_abstract_eval(results)
@@ -178,7 +178,7 @@ _DRAW = _marker("draw_from_generator", _bits, multiple=False)
 
 
 def _bits_of_keys(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
-    """The bits that jax.random draws of keys; of Pallas' own kinds, with the generator."""
+    """The bits that jax.random draws from keys; for Pallas' own kinds, with the generator."""
     from pallascope.kernels.jax_internals import prng
 
     words = prng.random_unwrap(keys)
@@ -188,9 +188,9 @@ def _bits_of_keys(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
 
 
 def drawing_line(jaxpr: core.Jaxpr, file: str) -> int | None:
-    """The line of `file` on which a trace draws from a generator, 0 for one that is not known.
+    """The line of `file` on which a trace draws from a generator, 0 if the line is unknown.
 
-    None where it draws nowhere.
+    None if it doesn't draw.
     """
     for site in sites(jaxpr):
         if _draws(site.eqn):
@@ -209,7 +209,7 @@ def _draws(eqn: core.JaxprEqn) -> bool:
 def stochastically_rounded(x: jax.Array, bits: jax.Array, *, target_dtype: Any) -> jax.Array:
     """`pltpu.stochastic_round` of float32: one of the two neighbours in a narrower dtype.
 
-    `bits` are uint32 of the shape of x; the lowest of them, as many as x loses, decide.
+    `bits` are uint32 of the shape of x; as many of the lowest bits as x loses decide.
     """
     info = jnp.finfo(target_dtype)
     lost = 23 - int(info.nmant)

@@ -1,8 +1,8 @@
 """Reads races and leftover semaphores from the interpreter's state.
 
 jax 0.10 prints them, where a kata can swallow them; jax 0.12 prints the semaphores and raises for
-a race. The interpreter keeps its state for one kernel at a time, so they are noted as they are
-found.
+a race. The interpreter keeps its state for only one kernel at a time, so they are recorded when
+they are found.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from typing import Any
 from pallascope.kernels.jax_internals import UnsupportedJax
 from pallascope.model import Access, LeftOver, Race
 
-#: An access as the interpreter notes it: who, and then clock, range and line.
+#: An access in the interpreter's record: core and device, then clock, range and line.
 _Entry = tuple[Any, ...]
 
 
 class RaceWatch:
-    """What has been found so far, in the order in which it was found."""
+    """The findings so far, in order."""
 
     def __init__(self) -> None:
         self.races: list[Race] = []
         self.left_over: list[LeftOver] = []
-        self.kernels = 0  # that have begun
-        self.copies = dict[int, tuple[int, int]]()  # which device and core has started each
+        self.kernels = 0  # number of kernels that have begun
+        self.copies = dict[int, tuple[int, int]]()  # the device and core that started each
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """All of it in the interpreter's words, races first."""
+        """All of them in the interpreter's words, races first."""
         return (*map(str, self.races), *map(str, self.left_over))
 
 
 @contextlib.contextmanager
 def watching() -> Iterator[RaceWatch]:
-    """Note races and leftover semaphores of the kernels that run in this context, within `running`.
+    """Record races and leftover semaphores of kernels that run in this context, within `running`.
 
-    The interpreter then says nothing of them itself, except that jax 0.12 still raises for a race.
+    The interpreter then doesn't report them itself, except that jax 0.12 still raises for a race.
     Raises UnsupportedJax.
     """
     from pallascope.kernels.jax_internals import (
@@ -73,7 +73,7 @@ def _silent(*_: object, **__: object) -> None:
 
 
 def _noting_races(watch: RaceWatch, detector: Any) -> type:
-    """A race detector that tells `watch` which accesses are not ordered; one for each kernel."""
+    """A race detector that records unordered accesses in `watch`; one for each kernel."""
 
     reading = inspect.signature(detector.check_read)
     writing = inspect.signature(detector.check_write)
@@ -97,7 +97,7 @@ def _noting_races(watch: RaceWatch, detector: Any) -> type:
                 self._note("write", writing.bind(self, *args, **kwargs).arguments)
 
         def _note(self, kind: str, arguments: Mapping[str, Any]) -> None:
-            """Find the access that was noted last with this clock, and what it races with."""
+            """Find the latest access with this clock, and those that it races with."""
             clock, buffer = arguments["clock"], arguments["buffer_key"]
             with self.lock:
                 reads, writes = list(self.reads[buffer]), list(self.writes[buffer])
@@ -129,7 +129,7 @@ def _unordered(one: _Entry, other: _Entry) -> bool:
 
 
 def _noting_copies(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:
-    """The interpreter's copies have numbers of their own, under which they read and write."""
+    """Record copies: the interpreter's copies read and write under their own numbers."""
 
     def started(number: int, device: int, core: int, *args: Any, **kwargs: Any) -> Any:
         watch.copies[number] = device, core
@@ -139,7 +139,7 @@ def _noting_copies(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[...,
 
 
 def _access(kind: str, entry: _Entry, copies: Mapping[int, tuple[int, int]]) -> Access:
-    """An access that was noted; the interpreter tells of a copy by its number alone."""
+    """A recorded access; for a copy, the interpreter only has its number."""
     by = ", ".join(map(str, entry[:-3]))
     (number, *_) = map(int, re.findall(r"\d+", by) or ["-1"])
     if started := copies.get(number):
@@ -150,7 +150,7 @@ def _access(kind: str, entry: _Entry, copies: Mapping[int, tuple[int, int]]) -> 
 def _noting_left_over(
     watch: RaceWatch, usual: Callable[..., Sequence[tuple[Any, int]]]
 ) -> Callable[..., Sequence[tuple[Any, int]]]:
-    """What the interpreter asks at a kernel's end; it is told that there are none."""
+    """Answers the interpreter's question at a kernel's end: there are no leftover semaphores."""
 
     def asked(memory: Any, device: int) -> Sequence[tuple[Any, int]]:
         for semaphore, core in usual(memory, device):
@@ -166,7 +166,7 @@ def _noting_left_over(
 
 @contextlib.contextmanager
 def _replaced(of: ModuleType | type, name: str, by: object) -> Iterator[None]:
-    """Put something in the place of an attribute, which need not be there, for a while."""
+    """Replace an attribute, which may be missing, in this context."""
     missing = object()
     original = vars(of).get(name, missing)
     setattr(of, name, by)

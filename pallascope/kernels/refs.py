@@ -1,8 +1,7 @@
 """Names of a kernel's buffers and semaphores, and their first access.
 
-What a kernel calls the buffers and semaphores that the strict interpreter knows by number.
-
-What a kernel's body does first to each of its Refs: which are read before they are written.
+The strict interpreter knows buffers and semaphores by number. The first access of a kernel's body
+to each of its Refs shows which are read before they are written.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pallascope.kernels.jaxprs import IN_HBM, equations, inner_jaxprs, memory_sp
 from pallascope.kernels.manual_dma import ends, ref_of
 from pallascope.model import FirstAccess
 
-#: The numbers with which the interpreter begins, on each core.
+#: The first numbers that the interpreter gives on each core.
 FIRST_BUFFER, FIRST_SEMAPHORE = 100, 2000
 
 
@@ -34,7 +33,7 @@ class RefNames:
 
     @classmethod
     def of(cls, kernel: core.Jaxpr, mapping: Any, aliases: Any) -> RefNames:
-        """Those of a kernel's operands, in the order in which the interpreter makes them."""
+        """The names of a kernel's operands, in the order in which the interpreter makes them."""
         found = cls()
         names = names_of(kernel)
         scalars, ins, outs = mapping.num_index_operands, mapping.num_inputs, mapping.num_outputs
@@ -82,7 +81,7 @@ class RefNames:
         return RefNames(dict(self.buffers), dict(self.semaphores), dict(self.garbage))
 
     def add(self, variable: Any, name: str, numbers: np.ndarray) -> bool:
-        """A run_scoped has made this; returns whether it is a buffer."""
+        """A run_scoped has allocated this; returns whether it is a buffer."""
         if _is_semaphore(memory_space(variable.aval)):
             self._semaphores(name, int(np.ravel(numbers)[0]), tuple(variable.aval.shape))
             return False
@@ -107,7 +106,7 @@ class RefNames:
         return f"{name}[{', '.join(texts)}]" if texts else name
 
     def semaphore(self, number: int) -> str:
-        """Which of a kernel's semaphores: "sems[1]"."""
+        """The name of a kernel's semaphore: "sems[1]"."""
         return self.semaphores.get(number, "a semaphore of a pipeline")
 
 
@@ -116,7 +115,7 @@ def _is_semaphore(space: str) -> bool:
 
 
 def names_of(kernel: core.Jaxpr) -> list[str]:
-    """What the function that was traced calls its arguments; "" never."""
+    """The names of the traced function's arguments; never ""."""
     given = getattr(kernel.debug_info, "arg_names", None) or ()
     return [
         str(given[at]) if at < len(given) and given[at] else f"operand {at}"
@@ -125,7 +124,7 @@ def names_of(kernel: core.Jaxpr) -> list[str]:
 
 
 def scoped_names(kernel: core.Jaxpr) -> dict[int, tuple[core.Jaxpr, tuple[str, ...]]]:
-    """The bodies of all run_scoped in a kernel, by id, with what they call their buffers."""
+    """The bodies of all run_scoped in a kernel, by id, with the names of their buffers."""
     return {
         id(body): (body, tuple(names_of(body)))
         for eqn in equations(kernel)
@@ -138,7 +137,7 @@ _READS = ("get", "masked_load", "load", "addupdate")
 
 
 def first_accesses(kernel: core.Jaxpr) -> list[FirstAccess]:
-    """What a kernel's body does first to each of its Refs, in program order.
+    """The first access of a kernel's body to each of its Refs, in program order.
 
     A write inside a `pl.when` counts as guarded: whether it runs depends on the grid step.
     """
@@ -146,9 +145,9 @@ def first_accesses(kernel: core.Jaxpr) -> list[FirstAccess]:
     used_in = functools.cache(used)
     for site in sites(kernel):
         eqn, name = site.eqn, site.eqn.primitive.name
-        if name == "dma_wait" or inner_jaxprs(eqn):  # the start touches what is waited for
+        if name == "dma_wait" or inner_jaxprs(eqn):  # the start accesses the memory, not the wait
             continue
-        # A store is a swap whose old value nobody uses.
+        # A store is a swap whose old value is unused.
         reads = name in _READS or (name == "swap" and id(eqn.outvars[0]) in used_in(site.jaxpr))
         source = ref_of(ends(eqn)[0]) if name == "dma_start" else None
         is_guarded = any(around.primitive.name == "cond" for around in site.path)

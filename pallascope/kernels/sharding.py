@@ -1,8 +1,6 @@
 """shard_map's splits, and a launch run on simulated devices.
 
-Over which axes of a mesh a `shard_map` splits, and one kernel on all devices of a mesh.
-
-A launch for several devices, on as many that jax simulates on a CPU.
+A launch for several devices runs on as many devices, which jax simulates on a CPU.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ def axes_of(eqn: core.JaxprEqn) -> Mapping[str, int]:
 
 
 def axes_over(eqn: core.JaxprEqn) -> tuple[str, ...]:
-    """The axes of a mesh that an operation between devices goes over; () of all others."""
+    """The mesh axes of an operation between devices; () for all others."""
     given = eqn.params.get("axes", eqn.params.get("axis_name", ()))
     names = given if isinstance(given, tuple) else (given,)
     return tuple(name for name in names if isinstance(name, str))
 
 
 def around_kernels(closed: core.ClosedJaxpr) -> dict[int, frozenset[str]]:
-    """By the id of each kernel's equation, the axes of a mesh that a `shard_map` around it has."""
+    """The mesh axes of the `shard_map` around each kernel, by the id of the kernel's equation."""
     return {
         id(site.eqn): frozenset(axis for around in site.path for axis in axes_of(around))
         for site in sites(closed.jaxpr, inner_except_kernels)
@@ -55,7 +53,7 @@ def around_kernels(closed: core.ClosedJaxpr) -> dict[int, frozenset[str]]:
 def replicated(
     arguments: Sequence[jax.ShapeDtypeStruct],
 ) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """Arguments that are whole on every device of the mesh that is set."""
+    """Arguments that are whole on every device of the current mesh."""
     whole = NamedSharding(jax.sharding.get_abstract_mesh(), PartitionSpec())
     return tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=whole) for a in arguments)
 
@@ -67,7 +65,7 @@ def spread_over(
 ) -> tuple[Callable[..., Sequence[jax.Array]], tuple[jax.ShapeDtypeStruct, ...]]:
     """A kernel's launch on every device of a mesh at once, and its whole arguments.
 
-    Each array is the parts of all devices below each other; a number is the same for all. Within
+    Each array is the parts of all devices, one after the other; numbers are the same for all.
     `for_chip` with these axes.
     """
     count = mesh_size(axes)
@@ -91,7 +89,7 @@ def split_rows(axes: Axes) -> PartitionSpec:
 
 
 class CopiesDiffer(AssertionError):
-    """Devices that should all hold the same result hold different ones, as `fault` says."""
+    """Devices that should have the same result have different ones; `fault` has the details."""
 
     def __init__(self, fault: DeviceFault) -> None:
         along = " and ".join(f'"{axis}"' for axis in fault.axes)
@@ -103,9 +101,9 @@ class CopiesDiffer(AssertionError):
 
 
 def spread(args: Sequence[ArrayLike], axes: Axes) -> Sequence[ArrayLike]:
-    """The arguments, each whole on every device of a mesh; as they are where there is none.
+    """The arguments, each whole on every device of a mesh; unchanged if there is none.
 
-    Raises ValueError where this process has fewer devices.
+    Raises ValueError if this process has fewer devices.
     """
     if not axes:
         return args
@@ -126,9 +124,9 @@ def whole(result: jax.Array, axes: Axes) -> np.ndarray:
 
 
 def _demand_same(result: jax.Array, axes: Axes) -> None:
-    """Raises CopiesDiffer unless devices that hold the same part hold the same values."""
+    """Raises CopiesDiffer unless devices with the same part have the same values."""
     shards = result.addressable_shards
-    # As bytes: a NaN is the same as itself.
+    # As bytes: a NaN equals itself.
     held = [(str(shard.index), np.asarray(shard.data).tobytes()) for shard in shards]
     numbers = np.arange(mesh_size(axes)).reshape([size for _, size in axes])
     differ: dict[str, tuple[int, int]] = {}

@@ -1,11 +1,8 @@
 """The source line of an equation, its author, and the lines that wait.
 
-From which file and line an equation was traced, and who has written it.
-The library is jax without the kernels that it ships (`jax.experimental.pallas.ops`), what jax is
-made of, and Python's own modules. What a kernel calls of it (jnp, `emit_pipeline`) is the caller's
-work; a shipped kernel is that of its authors.
-
-On which lines a kernel waits for its semaphores, told by its trace.
+The library is jax without the kernels that it ships (`jax.experimental.pallas.ops`), the modules
+that jax is made of, and Python's own modules. The library functions that a kernel calls (jnp,
+`emit_pipeline`) count as the caller's work; a shipped kernel is its authors' work.
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
 _PYTHON = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = sysconfig.get_path("purelib") + os.sep
-#: What jax and a kata call: a frame of theirs may be the innermost, as in np.sum(x_ref[...]).
+#: Modules that jax and a kata call: the innermost frame may be theirs, as in np.sum(x_ref[...]).
 _LIBRARIES = tuple(
     os.path.join(_PACKAGES, name) + os.sep
     for name in ("numpy", "scipy", "opt_einsum", "ml_dtypes", "jaxlib", "jaxtyping", "beartype")
@@ -39,12 +36,12 @@ _JITTED = ("jit", "pjit")
 
 
 def line_in(eqn: core.JaxprEqn, file: str) -> int:
-    """The innermost line of `file` that an equation was traced from; 0 where there is none."""
+    """The innermost line of `file` from which an equation was traced; 0 if there is none."""
     return line_of(eqn.source_info, file)
 
 
 def line_of(source_info: Any, file: str) -> int:
-    """The same of what an equation knows of its source."""
+    """The same from an equation's source info."""
     for code, instruction in _frames_of(source_info):
         if code.co_filename == file:
             return _line(code, instruction)
@@ -52,9 +49,9 @@ def line_of(source_info: Any, file: str) -> int:
 
 
 def foreign_author(kernel: core.Jaxpr, file: str) -> str:
-    """The file in which a part of a kernel's body is written that is not `file`; "" for none.
+    """The file, other than `file`, that contains a part of a kernel's body; "" if there is none.
 
-    One of a package is named from there on: "jax/experimental/pallas/ops/tpu/matmul.py".
+    A path in a package begins with the package: "jax/experimental/pallas/ops/tpu/matmul.py".
     """
     function = _function_file(kernel)
     if function != file and _is_work(function):
@@ -67,7 +64,7 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
 
 
 def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
-    """A line of one of `file`'s functions from which a part of a trace comes; 0 for none."""
+    """A line of one of `file`'s functions from which a part of a trace comes; 0 if none."""
     for site in sites(jaxpr, _written):
         for code, instruction in _frames(site.eqn):
             if code.co_name == function and code.co_filename == file:
@@ -78,14 +75,14 @@ def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
 def _written(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
     """For `sites`: the jaxprs inside an equation, without functions that the library has jitted.
 
-    jax keeps the trace of a jitted function: its lines are those of whoever called it first.
+    jax keeps the trace of a jitted function, with the lines of its first caller.
     """
     jitted = eqn.primitive.name in _JITTED
     return [each for each in inner_jaxprs(eqn) if not jitted or _is_work(_function_file(each))]
 
 
 def _author(eqn: core.JaxprEqn) -> str:
-    """The file of the innermost frame that is not the library's; "" where none is known."""
+    """The file of the innermost frame outside of the library; "" if there is none."""
     return next((code.co_filename for code, _ in _frames(eqn) if _is_work(code.co_filename)), "")
 
 
@@ -96,7 +93,7 @@ def _line(code: CodeType, instruction: int) -> int:
 
 
 def _function_file(jaxpr: core.Jaxpr) -> str:
-    """Where a traced function stands: its source info reads "NAME at FILE:LINE"; else ""."""
+    """A traced function's file: its source info reads "NAME at FILE:LINE"; otherwise ""."""
     text = str(getattr(jaxpr.debug_info, "func_src_info", "") or "")
     place = text.rpartition(" at ")[2]
     return place.rpartition(":")[0]
@@ -104,7 +101,7 @@ def _function_file(jaxpr: core.Jaxpr) -> str:
 
 @functools.cache
 def _is_work(file: str) -> bool:
-    """Whether somebody's work stands in a file: neither the library nor the grader."""
+    """Whether a file is somebody's work: neither the library's nor the grader's."""
     if file.startswith(_SHIPPED):
         return True
     if not os.path.isabs(file) or file.startswith((_JAX, *_OURS, *_LIBRARIES)):
@@ -136,14 +133,14 @@ _BARRIERS = "get_barrier_semaphore"
 
 
 class WaitLines:
-    """The lines of all waits of a kernel, by what it calls its semaphores."""
+    """The lines of all waits of a kernel, by the names of its semaphores."""
 
     def __init__(self) -> None:
         self._found = defaultdict[str, list[Any]](list)
 
     @classmethod
     def in_kernel(cls, kernel: core.Jaxpr, barrier: str) -> WaitLines:
-        """`barrier` is what barrier semaphores are called."""
+        """`barrier` is the name of barrier semaphores."""
         found = cls()
         names = dict(zip(map(id, kernel.invars), names_of(kernel), strict=True))
         for site in sites(kernel):

@@ -1,4 +1,4 @@
-"""A traced launch: what it holds, how to run it, how it is serialised."""
+"""A traced launch: its contents, how to run it, how it is serialised."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from pallascope.model import (
     Trace,
 )
 
-INTERPRETED = "interpret mode is the grader's choice, and what the launch asks for is ignored"
+INTERPRETED = "the grader chooses interpret mode, and ignores the launch's own choice"
 
 
 class TracedLaunch:
     """A launch, traced here or carried from another process.
 
-    Nothing that it does needs the function that was traced. Make it, and use it, `for_chip`.
+    It doesn't need the function that was traced. Make it, and use it, `for_chip`.
     """
 
     def __init__(self, closed: core.ClosedJaxpr) -> None:
@@ -66,22 +66,22 @@ class TracedLaunch:
         args: Sequence[ArrayLike | jax.ShapeDtypeStruct],
         kwargs: Mapping[str, object],
     ) -> TracedLaunch:
-        """Trace `function(*args, **kwargs)`. Raises what the function and JAX raise."""
+        """Trace `function(*args, **kwargs)`. Propagates exceptions from the function and JAX."""
         return cls(jax.jit(lambda *arrays: function(*arrays, **kwargs)).trace(*args).jaxpr)
 
     @classmethod
     def carried(cls, data: bytes) -> TracedLaunch:
-        """What `dumped` made these bytes of. Raises SerializationError if it made none such."""
+        """The launch from the bytes of `dumped`. Raises SerializationError for other bytes."""
         return cls(checked(loaded(data)))
 
     def dumped(self) -> bytes:
-        """The trace as inert bytes. Raises NotSerializable, with the name of what can't be."""
+        """The trace as inert bytes. Raises NotSerializable, which names the refused part."""
         return dumped(self._as_traced)
 
     def demand_inputs(self, types: Sequence[ArrayType]) -> None:
         """Raises SerializationError unless the launch was traced for inputs of these types.
 
-        What is run gets the inputs themselves, what is compiled those that the trace tells of.
+        A run gets the inputs themselves, a compilation the inputs' types in the trace.
         """
         own = list(map(array_type, self.closed.in_avals))
         if own != list(types):
@@ -91,9 +91,9 @@ class TracedLaunch:
     def trace(self, file: str = "", spec: str = "") -> Trace:
         """Kernels, operations around them, results.
 
-        `file` is the learner's, as it is called in the trace's source info: lines are given in it,
-        and kernels that stand elsewhere are told from those that stand there. `spec` is the name of
-        its function that a launch may not call. Both are "" where nobody asks.
+        `file` is the learner's name in the trace's source info: lines are in this file, and kernels
+        of other files are marked. `spec` is the name of its function that a launch may not call.
+        Both are "" if they aren't needed.
         """
         closed = without_refs(self.closed)
         reader = OutsideReader(closed, file)
@@ -121,10 +121,10 @@ class TracedLaunch:
         eager: bool = False,
         axes: Axes = (),
     ) -> list[np.ndarray]:
-        """The results, flat, on the host: what `running` says of the rest.
+        """The results as a flat list on the host; see `running` for the arguments.
 
-        Of a launch for a mesh of these `axes`, on as many devices of this process. Raises
-        CopiesDiffer where devices that should hold the same result do not.
+        A launch for a mesh of these `axes` runs on as many devices of this process. Raises
+        CopiesDiffer if devices that should have the same result don't.
         """
         with running(mode, seed, unwritten, padded, cores, eager) as interpret:
             return self.compiled(args, interpret, axes)(args)
@@ -132,7 +132,7 @@ class TracedLaunch:
     def compiled(
         self, args: Sequence[ArrayLike], interpret: Interpret, axes: Axes = ()
     ) -> Callable[[Sequence[ArrayLike]], list[np.ndarray]]:
-        """Compile the launch for arrays like `args`, to be called with any number of such arrays.
+        """Compile the launch for arrays like `args`; call the result with such arrays.
 
         Compile and call it while `running`, which yields `interpret`.
         """
@@ -145,15 +145,15 @@ class TracedLaunch:
         return core.jaxpr_as_fun(self.closed)
 
     def kernels(self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct]) -> tuple[TracedKernel, ...]:
-        """The kernels, in program order, with what is known of them where `args` are passed."""
+        """The kernels in program order, with everything that is known if `args` are passed."""
         return kernels_in(self.closed, args)
 
     def collectives(self, axes: Axes, file: str = "") -> tuple[Collective, ...]:
-        """What the devices of a mesh of these `axes` send to each other outside of kernels."""
+        """The collectives of a mesh of these `axes` outside of kernels."""
         return collectives_of(without_refs(self.closed), axes, file) if axes else ()
 
     def walk(self, args: Sequence[ArrayLike]) -> OutputBlocks | None:
-        """Which output block each grid step of the last kernel writes; None where unknowable."""
+        """The output block that each grid step of the last kernel writes; None if unknown."""
         closed = without_refs(self.closed)
         if not (kernels := OutsideReader(closed).kernels):
             return None
@@ -161,6 +161,6 @@ class TracedLaunch:
 
 
 def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:
-    """The positions of the inputs that no equation of a trace takes, and no result is."""
+    """The positions of the inputs that no equation of a trace takes and that aren't results."""
     taken = used(closed.jaxpr)
     return tuple(n for n, var in enumerate(closed.jaxpr.invars) if id(var) not in taken)

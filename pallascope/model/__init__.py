@@ -5,7 +5,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 
 faults        Faults found while a kernel runs: manual DMA, devices, GPU threads
 launch        A launch as data: arrays, kernels, operations, communication between chips
-observations  What workers report about a launch: exceptions, results, clues, costs
+observations  Observations of workers about a launch: exceptions, results, clues, costs
 """
 
 from pallascope.model.faults import (

@@ -16,17 +16,17 @@ from pallascope.model.launch import Array, Axes, SourceLine
 class DmaHazard(enum.Enum):
     """A way in which a kernel's manual DMA is wrong; the value describes the kernel."""
 
-    READ_EARLY = "reads where a copy is still arriving"
-    SENT_EARLY = "copies on from where another copy is still arriving"
-    TWO_AT_ONCE = "starts a copy to where another is still arriving"
-    OVERWRITES_ARRIVING = "stores to where a copy is still arriving"
-    OVERWRITES_LEAVING = "writes to where a copy is still reading"
-    NO_START = "waits for what nothing has started"
-    TOO_MANY_BYTES = "waits for more bytes than the copies under way bring"
-    NEVER_AWAITED = "ends before its copies have"
+    READ_EARLY = "reads memory at which a copy is still arriving"
+    SENT_EARLY = "copies from memory at which another copy is still arriving"
+    TWO_AT_ONCE = "starts a copy to memory at which another copy is still arriving"
+    OVERWRITES_ARRIVING = "stores to memory at which a copy is still arriving"
+    OVERWRITES_LEAVING = "writes to memory from which a copy is still reading"
+    NO_START = "waits for a copy that was never started"
+    TOO_MANY_BYTES = "waits for more bytes than the copies in flight bring"
+    NEVER_AWAITED = "ends before its copies have ended"
     BYTES_LEFT = "waits for fewer bytes than its copies have brought"
-    OUTSIDE = "copies what lies outside of a Ref"
-    NOTHING_THERE = "reads what nothing has written"
+    OUTSIDE = "copies memory outside of a Ref"
+    NOTHING_THERE = "reads memory that was never written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class ManualCopy:
     """A copy that a kernel has started. `line` is None if it isn't in the learner's file.
 
     `source` and `target` are parts of Refs, such as "x_slots[1]". `size` is in bytes. Grid step
-    `step` started it, when this line ran for the `turn`-th time. `sharing` counts the other copies
-    on the same semaphore at the time of the fault, and `waits` the waits on it after the start.
+    `step` started it, in the `turn`-th execution of its line. `sharing` is the number of other
+    copies on its semaphore at the time of the fault, and `waits` that of waits after the start.
     """
 
     line: SourceLine | None
@@ -62,8 +62,8 @@ class DmaFault:
     """A fault of manual DMA, with its line, its grid step and the part of a Ref.
 
     `copy` is the outstanding copy, and `another` the one that conflicts with it. A wait asks for
-    `size` bytes on `semaphore`; outstanding copies on it bring `coming` bytes, and `elsewhere` are
-    those on other semaphores. At the kernel's end, `number` of `started` copies have not been
+    `size` bytes on `semaphore`; outstanding copies bring `coming` bytes on it, and `elsewhere` are
+    the copies on other semaphores. At the kernel's end, `number` of `started` copies have not been
     waited for. `unread`: `copy` overwrites data that had arrived and that nothing had read.
     `last_wait` is the latest wait, if it was for a copy into the same Ref on another semaphore.
     `shape` is the Ref's.
@@ -90,19 +90,19 @@ class DmaFault:
 class DeviceHazard(enum.Enum):
     """A way in which a kernel on several devices is wrong. Earlier ones are reported first."""
 
-    NO_SUCH_DEVICE = "it names a device that the mesh does not have"
+    NO_SUCH_DEVICE = "it names a device that the mesh doesn't have"
     OUTSIDE = "a copy reaches beyond the end of a buffer"
     NO_BARRIER = "it writes to a device that may not have begun"
     DEADLOCK = "every device waits, or has ended"
-    NEVER_AWAITED = "a copy between devices is not waited for"
-    LEFT_OVER = "a semaphore is not zero at the end"
-    EARLY = "it uses what a copy may not have brought yet"
-    IN_USE = "a copy writes where another device may still read"
+    NEVER_AWAITED = "a copy between devices is never waited for"
+    LEFT_OVER = "a semaphore isn't zero at the end"
+    EARLY = "it uses data that a copy may not have brought yet"
+    IN_USE = "a copy writes memory that another device may still read"
     SHARED = "a wait for one copy may have counted another"
-    STILL_SENT = "it changes what a copy may still be reading"
+    STILL_SENT = "it changes memory that a copy may still be reading"
     BOTH_WRITE = "two copies write the same place"
     ONE_AXIS = "all copies go along the same axis of the mesh"
-    COPIES_DIFFER = "devices that should hold the same hold different values"
+    COPIES_DIFFER = "devices that should have equal values have different ones"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ class DeviceFault:
     semaphore of each device that still waits, and `ended` the devices that have ended. Copies
     differ along `axes` of the `mesh`. The line `use` reads or writes `part` without waiting for the
     copy or signal of `line`. `why` selects the check's explanation, and `hint` is a related line.
-    The device ran the copy's line for the `turn`-th time, and `use`, if it starts a copy too, for
-    the `use_turn`-th time. A copy that isn't `remote` stays on its device. Unknown numbers are -1,
-    and unknown names "".
+    The device was in the `turn`-th execution of the copy's line and, if `use` starts a copy too, in
+    the `use_turn`-th of that. A copy that isn't `remote` stays on its device. Unknown numbers are
+    -1, and unknown names "".
     """
 
     hazard: DeviceHazard
@@ -141,15 +141,15 @@ class DeviceFault:
 class GpuHazard(enum.Enum):
     """A missing synchronisation between the threads of a GPU kernel."""
 
-    NO_COMMIT = "what was stored is not committed before a unit reads it"
+    NO_COMMIT = "stored data isn't committed before a unit reads it"
     READ_BY_WGMMA = "memory is written while wgmma may still be reading it"
     READ_BY_MMA = "memory is written while tcgen05_mma may still be reading it"
     NOT_MULTIPLIED = "an accumulator is loaded while products may still be added to it"
-    STILL_LOADED = "a product begins in an accumulator that may still be loaded from"
+    STILL_LOADED = "a product begins in an accumulator that may still be loaded"
     LEAVING = "memory is written while a copy may still be reading it"
-    NOT_DRAINED = "the kernel ends before a copy out of its memory has"
+    NOT_DRAINED = "the kernel ends before a copy from its memory has ended"
     LAPPED = "a barrier completes twice before a wait on it"
-    NEVER_ARRIVES = "a wait on a barrier at which too few arrive"
+    NEVER_ARRIVES = "a wait on a barrier with too few arrivals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ class GpuRun:
 
     `changed` are the positions of inputs that the launch has changed. `trampled` describes memory
     next to buffers that it has changed, and `strays` the invalid accesses that memcheck reports. If
-    the launch doesn't return, `crash` says how, and `said` is the driver's message. `why_not` is
-    the reason why the run says nothing about the kernel, otherwise "".
+    the launch doesn't return, `crash` is the kind of failure, and `said` the driver's message.
+    `why_not` is the reason if the run says nothing about the kernel, otherwise "".
     """
 
     device: str = ""
@@ -224,8 +224,8 @@ class Times:
 class GpuTimes:
     """Times of a launch and of the solution's, run in turn on one GPU. `device` is jax's name.
 
-    `why_not` is the reason if there are no times. `wrong` is the end of a sentence that says how
-    the results are wrong, "" if they are right.
+    `why_not` is the reason if there are no times. `wrong` is the end of a sentence about the error
+    in the results, "" if they are right.
     """
 
     device: str = ""

@@ -117,12 +117,12 @@ class Lint(enum.Enum):
     """A pattern in a kernel's body that is slow on a TPU, or error-prone."""
 
     NARROW_PRODUCT = "a matrix product with a dimension below 128"
-    PRECISE_PRODUCT = "a matrix product with a precision of its own"
+    PRECISE_PRODUCT = "a matrix product with its own precision"
     ROUNDED_PRODUCT = "a matrix product of float32 at the default precision"
     LANE_REDUCTION = "a reduction along the lanes"
-    TURNED_COLUMN = "the result of one, turned into a row"
+    TURNED_COLUMN = "the result of a reduction along the lanes, turned into a row"
     TRANSPOSE = "a transpose"
-    NEAR_MASK = "a choice of a negative number that is large, but no limit of its dtype"
+    NEAR_MASK = "a choice of a large negative number that isn't a limit of its dtype"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +141,16 @@ class Operand:
     role: Role
     array: ArrayType
     block: tuple[int | None, ...]
-    space: str  # the memory space that the BlockSpec names; "default" where it names none
+    space: str  # the memory space in the BlockSpec; "default" if it names none
     moves: bool = False  # the index map returns something other than literal zeros
-    axes: tuple[int, ...] = ()  # the grid dimensions that the index map looks at
+    axes: tuple[int, ...] = ()  # the grid dimensions that the index map uses
     first: FirstAccess = FirstAccess.NOTHING
     buffers: int = 2  # copies of the block in VMEM, so that one is filled while another is used
     element: bool = False  # its index map counts elements, not blocks (pl.Element)
     unawaited: bool = False  # the body starts copies from or to it and never waits for one
     copied: bool = False  # the body starts copies from or to it
-    kinds: tuple[str, ...] = ()  # Pallas' names of how each dimension is cut; () if all by size
-    aliased: bool = False  # one array with another: an output begins as what the input holds
+    kinds: tuple[str, ...] = ()  # Pallas' name for each dimension's kind; () if all by size
+    aliased: bool = False  # an output that begins with an input's contents, or such an input
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +170,12 @@ class KernelCall:
     callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
     cores: int = 1
     unknown: str = ""
-    foreign: str = ""  # the file, not the learner's, in which a part of the body is written
-    line: int = 0  # the learner's line that launches it; 0 where it is not known
+    foreign: str = ""  # the file of a part of the body, if it isn't the learner's
+    line: int = 0  # the learner's line that launches it; 0 if unknown
     lints: tuple[Lint, ...] = ()
     sub_word_ints: tuple[
         SubWordInt, ...
-    ] = ()  # integers that the body computes with; () if nobody asked
+    ] = ()  # integers that the body computes with; () if not requested
     vmem_limit: int = 0
     scoped: tuple[ArrayType, ...] = ()
 
@@ -202,7 +202,7 @@ class CopyReason(enum.Enum):
 
     KEPT = "an output takes the place of an input that the caller keeps"
     READ_LATER = "an output takes the place of an input that is read again"
-    ELSEWHERE = "an output lies elsewhere than the donated array that it replaces"
+    ELSEWHERE = "an output has another place than the donated array that it replaces"
     EXCHANGED = "outputs lie in each other's places"
 
 
@@ -226,10 +226,10 @@ class Trace:
     results: tuple[ArrayType, ...]
     from_kernel: tuple[bool, ...]  # per result: does it depend on a kernel?
     constants: tuple[Constant, ...] = ()
-    from_spec: int = 0  # the spec's line from which a part of it was traced; 0 where none was
+    from_spec: int = 0  # the spec's line from which a part of it was traced; 0 if none
     notes: tuple[Note, ...] = ()
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
-    #: For each result, the output of the last kernel that it is, unchanged or reshaped; or None.
+    #: For each result, the last kernel's output that it is, unchanged or reshaped; None if none.
     kernel_outputs: tuple[int | None, ...] = ()
     #: A line that draws random bits from the chip's generator, 0 if unknown; None if no line does.
     draws: int | None = None
@@ -253,7 +253,7 @@ _ONCE = RunCount()
 class Collective:
     """One collective operation, by its name in jax.lax, or RESHARDING.
 
-    It goes over `axes` of the mesh, and `devices` devices take part. `arrays` are one device's
+    It is over `axes` of the mesh, and `devices` devices take part. `arrays` are one device's
     operands. In each of the `runs` a device sends `sent` bytes over its links, each over `hops`
     links on average. `line` is the line in the learner's file, 0 if unknown.
     """
@@ -294,8 +294,8 @@ def collective_sent_bytes(collectives: tuple[Collective, ...]) -> int | None:
 class Route:
     """Bytes that one chip sends along the same path, which has `steps` along each mesh axis.
 
-    Negative steps lead to lower device numbers. Where two paths have the same length, half of the
-    bytes takes each.
+    Negative steps lead to lower device numbers. If two paths have the same length, each takes half
+    of the bytes.
     """
 
     steps: tuple[tuple[str, int], ...]

@@ -180,7 +180,7 @@ class Access:
     kind: str  # "read" or "write"
     part: str
     by: str
-    line: str  # "FILE:LINE:COLUMN (FUNCTION)", or "pallas_call" for a block that is moved
+    line: str  # "FILE:LINE:COLUMN (FUNCTION)", or "pallas_call" for the copy of a block
 
     def told(self, buffer: str) -> str:
         return f"{self.kind} of {buffer}[{self.part}] from {self.by}, {self.line}"
@@ -232,7 +232,7 @@ class Observation:
     trials: tuple[Trial, ...] = ()  # a learner's test: its verdict on each kernel
     copy_faults: tuple[DmaFault, ...] = ()  # faults of manual DMA, in the order of the run
     device_faults: tuple[DeviceFault, ...] = ()
-    devices: int = 1  # that it ran on
+    devices: int = 1  # the number of devices in the run
     gpu_faults: tuple[GpuFault, ...] = ()
 
 

@@ -10,7 +10,7 @@ from pallascope.model import Array
 
 
 def dtype_of(name: str) -> np.dtype:
-    """The numpy dtype of this name in JAX; those that numpy lacks come from ml_dtypes."""
+    """The numpy dtype for JAX's name; ml_dtypes has those that numpy lacks."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
@@ -27,11 +27,11 @@ def to_numpy(array: Array) -> np.ndarray:
 
 
 def in_float64(array: Array) -> np.ndarray:
-    """The array's values in float64, which holds every dtype that we use but int64 exactly."""
+    """The array's values in float64, which is exact for every dtype that we use except int64."""
     return to_numpy(array).astype(np.float64)
 
 
 def holds_nan(array: Array) -> bool:
-    """Whether some element is not a number; no integer is."""
+    """Whether an element is NaN; integers never are."""
     values = to_numpy(array)
     return bool((values != values).any())

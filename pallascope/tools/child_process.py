@@ -1,8 +1,8 @@
 """Starts Python child processes and exchanges messages with them.
 
-A message is bytes, sent with their length before them; `codec` makes them from frozen values. The
-socket to the parent is a child's standard input. A thread of the child reads it, so a child notices
-when its parent ends, even by SIGKILL, and then ends too.
+A message is bytes, sent after their length; `codec` makes them from frozen values. The socket to
+the parent is a child's standard input. A thread of the child reads it, so the child notices when
+its parent ends, even by SIGKILL, and then ends too.
 
     Connection         the parent's end of a socket
     ParentConnection   the child's end
@@ -37,11 +37,11 @@ T = TypeVar("T")
 
 _LENGTH = struct.Struct("!Q")
 CHUNK = 1 << 20  # bytes
-MAX_BYTES = 1 << 30  # bytes of one message; no case comes near
+MAX_BYTES = 1 << 30  # bytes of one message; no case comes close
 MAX_PRINTED = 1 << 20  # bytes of the end of what a child prints
-ENDING_SECONDS = 30.0  # for a child that crashes to be gone
-POLL_MILLISECONDS = 1000  # between two looks whether the child's code has closed its socket
-#: What `codec.unpack` raises for a message that is not one of the expected type.
+ENDING_SECONDS = 30.0  # for a crashing child to end
+POLL_MILLISECONDS = 1000  # between two checks whether the child's code has closed its socket
+#: The exceptions of `codec.unpack` for a message that isn't of the expected type.
 BROKEN = (TypeError, ValueError, struct.error, RecursionError)
 
 
@@ -50,7 +50,7 @@ class ConnectionClosed(Exception):
 
 
 class MessageTooLong(ConnectionClosed):
-    """The other side sends more than is accepted: nothing more can be read from it."""
+    """The other side sends more than the limit; nothing more can be read from it."""
 
 
 class ChildEnded(ConnectionClosed):
@@ -67,7 +67,7 @@ class ChildEnded(ConnectionClosed):
 
 
 class ChildTimeout(TimeoutError):
-    """A child gave no answer in time, and was killed."""
+    """A child didn't answer in time, and was killed."""
 
     def __init__(self, seconds: float, printed: str) -> None:
         self.printed = printed
@@ -107,7 +107,7 @@ def _exactly(connected: socket.socket, count: int) -> bytes:
 
 
 class Connection:
-    """The parent's end of a socket: it doesn't depend on the child to read or to send anything.
+    """The parent's end of a socket; it never waits for the child to read or to send anything.
 
     While it sends, it receives, so that neither side waits for the other to read first. One thread
     may use it at a time. `max_bytes` limits a message from the child.
@@ -124,9 +124,9 @@ class Connection:
         return self.socket.fileno() >= 0
 
     def send(self, message: bytes, seconds: float | None = None) -> None:
-        """Send one message. What the child has not read after `seconds`, `receive` sends.
+        """Send one message. `receive` sends the part that the child hasn't read after `seconds`.
 
-        If the child has ended, `receive` raises that.
+        If the child has ended, `receive` raises ConnectionClosed.
         """
         self._unsent += framed(message)
         with contextlib.suppress(ConnectionClosed, TimeoutError):
@@ -167,7 +167,7 @@ class Connection:
                 raise TimeoutError
 
     def _transfer(self, seconds: float) -> bool:
-        """Send and receive what the socket takes and has, or return False after `seconds`."""
+        """Send and receive as much as the socket allows; False if nothing after `seconds`."""
         full = len(self._received) > self._max_bytes
         wanted = (0 if full else select.POLLIN) | (select.POLLOUT if self._unsent else 0)
         poll = select.poll()  # unlike select, it works with any number of open files
@@ -187,7 +187,7 @@ class Connection:
         except BlockingIOError:
             return
         except OSError:
-            self._unsent.clear()  # an answer may have come all the same
+            self._unsent.clear()  # an answer may still have come
 
     def _receive_part(self) -> None:
         try:
@@ -210,7 +210,7 @@ def receive_descriptor(connected: socket.socket) -> int:
 
 
 def socket_of_child() -> socket.socket:
-    """The socket to the parent, which a child gets as its standard input. That is empty then."""
+    """The socket to the parent, from the child's standard input, which becomes empty."""
     connected = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -219,13 +219,13 @@ def socket_of_child() -> socket.socket:
 
 
 def end_child() -> NoReturn:
-    """End this child, which `ChildProcess.running` has started; remove its temporary files."""
+    """End this child, which `ChildProcess.running` started, and remove its temporary files."""
     shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
-    os._exit(0)  # the threads of XLA and libtpu are not waited for
+    os._exit(0)  # doesn't wait for the threads of XLA and libtpu
 
 
 class ParentConnection:
-    """The child's end of a socket. It calls `at_end` when the parent has ended, from a thread.
+    """The child's end of a socket. A thread calls `at_end` when the parent has ended.
 
     The default `at_end` is for children that `ChildProcess.running` starts.
     """
@@ -248,7 +248,7 @@ class ParentConnection:
             raise
 
     def receive(self) -> bytes:
-        """Wait for one message. It never returns if the parent has ended: see `at_end`."""
+        """Wait for one message. If the parent has ended, it never returns: see `at_end`."""
         return self._messages.get()
 
     def _listen(self) -> None:
@@ -256,7 +256,7 @@ class ParentConnection:
         poll.register(self._socket.fileno(), select.POLLIN)
         with contextlib.suppress(ConnectionClosed):
             while True:
-                # A call that waits keeps the socket open, also after its descriptor was closed.
+                # A waiting call keeps the socket open even after its descriptor was closed.
                 while not poll.poll(POLL_MILLISECONDS):
                     pass
                 self._messages.put(receive(self._socket))
@@ -264,7 +264,7 @@ class ParentConnection:
 
 
 _ROOT = Path(__file__).parents[2]
-#: Adds to the path, at its end, only what can't be imported otherwise.
+#: Adds to the end of the path, only for modules that can't be imported otherwise.
 _CODE = """
 import sys
 sys.path += [each for each in {path!r} if each not in sys.path]
@@ -300,7 +300,7 @@ class ChildProcess:
         ours, theirs = socket.socketpair()
         self._grace = grace
         self._printed = ""
-        # It stays open: a child that ends may remove its folder before this process reads it.
+        # It stays open: a child may remove its folder at its end, before this process reads it.
         self._output = open(output, "a+b") if output else None  # noqa: SIM115
         with theirs, open(output or os.devnull, "ab") as file:
             self._process = subprocess.Popen(
@@ -319,7 +319,7 @@ class ChildProcess:
     def running(cls, module: str, environ: Mapping[str, str], before: Sequence[str] = ()) -> Self:
         """A child that calls a module's `main`; it has a folder for its output and temporary files.
 
-        `before` stands before its command.
+        `before` precedes its command.
         """
         scratch = Path(tempfile.mkdtemp(prefix="pallas-katas-child-"))
         return cls(
@@ -334,14 +334,14 @@ class ChildProcess:
         return self._process.pid
 
     def send(self, value: Any) -> None:
-        """Send a value that `codec` can pack. If the child has ended, `answer` raises that."""
+        """Send a value that `codec` can pack. After the child's end, `answer` raises ChildEnded."""
         self.connection.send(codec.pack(value))
 
     def answer(self, kind: type[T] | UnionType, seconds: float | None = None) -> T:
         """Wait for a value of this type.
 
-        Otherwise the child is ended. Raises ChildTimeout, and ChildEnded for a child that has ended
-        or that sends something else.
+        On failure the child is ended. Raises ChildTimeout, and ChildEnded if the child has ended or
+        sends something else.
         """
         try:
             return codec.unpack(kind, self.connection.receive(seconds))
@@ -357,7 +357,7 @@ class ChildProcess:
             raise ChildEnded(f"ended with {_ending(code)}", code, self._printed) from None
 
     def printed(self) -> str:
-        """The end of what the child has printed to its file."""
+        """The end of the child's output in its file."""
         if self._output is None or self._output.closed:
             return self._printed
         file = self._output.fileno()
@@ -367,7 +367,7 @@ class ChildProcess:
     def close(self, seconds: float | None = None) -> int:
         """End the child; its exit code, or minus the number of the signal that ended it.
 
-        It is killed if it has not ended after `seconds`, which `grace` is the default of.
+        It is killed if it hasn't ended after `seconds`, by default `grace`.
         """
         self.connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -396,11 +396,11 @@ def _ending(code: int) -> str:
 def _end(
     process: subprocess.Popen[bytes], connected: socket.socket, scratch: Path | None, owner: int
 ) -> None:
-    """End a child, unless this process is a fork of the one that started it."""
+    """End a child, unless this process is a fork of its parent."""
     if os.getpid() != owner:
         return
     connected.close()
-    # macOS refuses it of a process that has ended and that nobody has waited for.
+    # macOS refuses this for a process that has ended and wasn't waited for.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

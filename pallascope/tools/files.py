@@ -40,7 +40,7 @@ def describe_os_error(error: OSError) -> str:
     return message + hint if error.errno in _READ_ONLY else message
 
 
-#: The exit code if the reader of the output has closed the pipe, as rich has it too.
+#: The exit code if the reader of the output has closed the pipe; rich uses the same.
 EXIT_CLOSED_PIPE = 1
 
 
@@ -69,7 +69,7 @@ def exit_code(command: Callable[[], int], name: str) -> int:
 def load_module(file: Path, name: str = "") -> ModuleType:
     """Import a file as a new module, named `name` or after the file.
 
-    Raises what the file raises.
+    Propagates exceptions from the file.
     """
     spec = importlib.util.spec_from_file_location(name or file.stem, file)
     assert spec is not None
@@ -81,7 +81,7 @@ def load_module(file: Path, name: str = "") -> ModuleType:
 
 
 def load_source(file: str, content: bytes) -> ModuleType:
-    """Import a file's content as a new module named after it. Raises what the file raises.
+    """Import a file's content as a new module named after it. Propagates exceptions from the file.
 
     The file itself need not exist: tracebacks show the lines of `content`.
     """
@@ -125,7 +125,7 @@ def function_at(place: str) -> Function:
 
 
 def user_line(error: BaseException) -> str:
-    """The traceback's innermost line in the user's code, as lines of text; "" if there is none."""
+    """The traceback's innermost line in the user's code, as text; "" if there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "site-packages" not in frame.filename and not frame.filename.startswith(_LIBRARIES):
             return f"\n  line   {frame.filename}:{frame.lineno}\n             {frame.line}"

@@ -20,7 +20,7 @@ def render_text(
     console = Console(
         file=io.StringIO(),
         width=max(MIN_WIDTH, min(width, MAX_WIDTH)),
-        height=100,  # given too, or rich falls back to 80 columns on a dumb terminal
+        height=100,  # otherwise rich falls back to 80 columns on a dumb terminal
         force_terminal=colour,
         color_system="standard" if colour else None,
         highlight=False,
@@ -42,7 +42,7 @@ def encodable(text: str, encoding: str) -> str:
 
 
 def show(renderable: RenderableType, console: Console) -> None:
-    """Write a renderable to the console's file, in the console's width, colours and encoding."""
+    """Write a renderable to the console's file, with the console's width, colours and encoding."""
     colour = console.color_system is not None
     console.file.write(render_text(renderable, console.width, colour, console.encoding))
     console.file.flush()
@@ -50,5 +50,5 @@ def show(renderable: RenderableType, console: Console) -> None:
 
 def print_line(console: Console, line: str) -> None:
     """Write one line without markup and without wrapping, so that a path can be copied."""
-    # In a group, because rich wraps a text that it gets alone in spite of no_wrap.
+    # In a group, because rich ignores no_wrap for a text that isn't in one.
     show(Group(Text(line, no_wrap=True, overflow="ignore")), console)

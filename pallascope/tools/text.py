@@ -14,7 +14,7 @@ MAX_SUGGESTIONS = 3
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question such as "did you mean hint?", the most similar names first; "" for none."""
-    import difflib  # only needed once something is mistyped
+    import difflib  # only needed for mistyped names
 
     close = difflib.get_close_matches(name.lower(), list(dict.fromkeys(known)), MAX_SUGGESTIONS)
     if not close:
@@ -25,7 +25,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 MAX_CHARACTERS = 20_000
 
-#: Control characters other than tab and line feed, which could steer a terminal; characters that
+#: Control characters except tab and line feed, which could control a terminal; characters that
 #: change a text's direction or lines; lone surrogates, which UTF-8 lacks; characters that XML
 #: forbids.
 _UNPRINTABLE = re.compile(

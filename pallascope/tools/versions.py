@@ -8,13 +8,13 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 PACKAGE = "pallas-katas"
-#: The versions of jax that are tested, from the oldest to the first that is too new; pyproject.toml
-#: asks for these.
+#: The range of tested jax versions, from the oldest to the first that is too new; pyproject.toml
+#: requires it.
 TESTED_JAX = ("0.10.2", "0.13")
 
 
 def versions() -> dict[str, str | None]:
-    """The versions of the packages that decide verdicts; None for one that isn't installed."""
+    """The versions of the packages that affect verdicts; None for one that isn't installed."""
     return {name: _installed_version(name) for name in (PACKAGE, "jax", "jaxlib", "libtpu")}
 
 
@@ -44,14 +44,14 @@ def _installed_version(package: str) -> str | None:
         return None
 
 
-#: Where the wheels of the extras "tpu" and "gpu" exist, as pyproject.toml's markers say.
+#: Machines with wheels for the extras "tpu" and "gpu", as in pyproject.toml's markers.
 _SUPPORTED_PLATFORM = ("linux", "x86_64")
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _ALTERNATIVES = {
-    "tpu": "GitHub and Colab have it: push to your fork, or open docs/colab.ipynb",
-    "gpu": "Colab, or any Linux on x86-64, can have it",
+    "tpu": "use GitHub or Colab: push to your fork, or open docs/colab.ipynb",
+    "gpu": "use Colab or any Linux on x86-64",
 }
-#: jax's own extra has wheels for Linux on ARM, too.
+#: jax's own extra has wheels for Linux on ARM too.
 _JAX_FOR_GPUS = "pip install 'jax[cuda12]'"
 
 

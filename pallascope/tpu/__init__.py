@@ -9,7 +9,7 @@ chips             The table of TPU chips, each number with its source
 compile_process   Compiles with libtpu in a child process, for any caller
 compiler          Compiles with libtpu in this process; XLA's cost as a baseline
 dma_buffers       Scratch buffers of manual DMA: their slots, and a timeline of each
-excess_traffic    Bottlenecks: bytes moved more often than needed, padding, copies by XLA
+excess_traffic    Bottlenecks: bytes moved more often than needed, padding, XLA's copies
 hlo               Reads compiled HLO: instructions, bytes in HBM, VMEM, cycles
 kernel_screen     One kernel on a terminal: its bound, time, traffic, VMEM
 launch_screen     A launch on a terminal, compared with another one and with XLA
@@ -17,13 +17,13 @@ libtpu            libtpu in this process: availability, loading, dumps
 libtpu_errors     Parses libtpu's error messages
 lowered_programs  A program lowered for a TPU, as data
 perfetto          The predicted timeline as a trace for Perfetto
-pipeline_steps    The blocks that a kernel's pipeline moves, grid step by grid step
+pipeline_steps    The blocks that a kernel's pipeline moves on each grid step
 predict           Predictions: lowering, compiling, traffic and schedule together
 prediction        A kernel's predicted cost as data, and its roofline
-schedule/         Simulates the TPU compiler's schedule of a kernel
+schedule/         Simulates the compiler's schedule of a kernel
 sweep             A table of predicted times over block sizes
 tiling            Which block shapes a TPU accepts, and the nearest legal ones
-traffic           Bytes that a kernel moves between HBM and VMEM
+traffic           The bytes that a kernel moves between HBM and VMEM
 vmem              VMEM allocations, and smaller blocks that would fit
 """
 
@@ -42,7 +42,7 @@ __all__ = ["CHIPS", "Chip", "OnChip", "Prediction", "predictions"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `predict`, and numpy with it, on first use; the table of chips needs neither."""
+    """Import `predict`, and with it numpy, on first use; the table of chips needs neither."""
     if name in __all__:
         module = "predict" if name == "predictions" else "prediction"
         return getattr(importlib.import_module(f"pallascope.tpu.{module}"), name)

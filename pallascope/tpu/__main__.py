@@ -1,4 +1,4 @@
-"""Predicts the cost on a TPU of any function with Pallas kernels.
+"""Predicts the cost on a TPU of a function's Pallas kernels.
 
     python -m pallascope.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
 
@@ -40,7 +40,7 @@ from pallascope.tpu.tiling import block_paragraphs, refused_blocks, refused_bloc
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns the exit code: 0 done, 1 nothing to predict, 2 misused."""
+    """Run the command. Returns the exit code: 0 done, 1 nothing to predict, 2 wrong usage."""
     return exit_code(lambda: _run(arguments), "pallascope.tpu")
 
 
@@ -56,18 +56,18 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pallascope.tpu",
-        description="Predict what the Pallas kernels that a function launches would take on a TPU. "
-        f"Needs no TPU, and runs nothing; libtpu for times ({install_hint('tpu')}).",
-        epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. Integer arrays whose contents decide what "
-        "is moved, such as scalar prefetch, may be given them: i32[4]=3,1,0,2.",
+        description="Predict the time and the traffic of a function's Pallas kernels on a TPU. "
+        f"Needs no TPU and runs nothing. Predicted times need libtpu ({install_hint('tpu')}).",
+        epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. If an integer array's contents decide "
+        "which blocks move, as in scalar prefetch, give them: i32[4]=3,1,0,2.",
     )
-    parser.add_argument("function", metavar="FUNCTION", help="what launches the kernels")
+    parser.add_argument("function", metavar="FUNCTION", help="launches the kernels")
     parser.add_argument(
         "--case",
         required=True,
         metavar="ARGUMENTS",
-        help="its arguments in one text: arrays as dtype[shape], then keywords as NAME=VALUE, such "
-        "as 'bf16[4096,4096] bf16[4096,4096] bm=512'",
+        help="its arguments as one string: arrays as dtype[shape], then keywords as NAME=VALUE, "
+        "such as 'bf16[4096,4096] bf16[4096,4096] bm=512'",
     )
     parser.add_argument(
         "--chip", choices=list(CHIPS), default=DEFAULT, help="the TPU (default: %(default)s)"
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--against",
         metavar="FUNCTION",
-        help="a function of the same arguments to compare with; if it has no kernels, the least "
+        help="a function with the same arguments, for comparison; if it has no kernels, the least "
         "time for XLA's program",
     )
     parser.add_argument(
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="predict every combination of these keywords, such as bm=128,256 bn=128,256",
     )
     parser.add_argument(
-        "--trace", type=Path, metavar="FILE", help="also write the timeline there, for Perfetto"
+        "--trace", type=Path, metavar="FILE", help="also write the timeline to FILE, for Perfetto"
     )
     return parser
 
@@ -109,8 +109,8 @@ def _run_case(options: argparse.Namespace, console: Console) -> int:
     if not own.kernels and not own.trouble:
         own = Side(
             "yours",
-            trouble="It launches no pallas_call and no pl.kernel, or none whose results it uses: "
-            "nothing of it is a kernel that runs.",
+            trouble="It launches no pallas_call and no pl.kernel, or doesn't use the results of "
+            "any, so no kernel would run.",
         )
     name = options.function.rpartition(":")[2]
     show(screen(Launch(name, options.case, options.chip, own, par, xla)), console)
@@ -137,7 +137,7 @@ def _run_sweep(options: argparse.Namespace, console: Console) -> int:
 
 
 def _function(place: str, chip: str) -> Function:
-    """Imported as on the chip: a module may choose its block sizes by `jax.devices()`."""
+    """Import the function as if on the chip: its module may read `jax.devices()`."""
     from pallascope.kernels import for_chip
 
     target = named(chip)
@@ -177,7 +177,7 @@ def _xla(function: Function, case: CallArguments, chip: str) -> Estimate | None:
 
 
 def _accepted_keywords(function: Function, case: CallArguments) -> dict[str, Any]:
-    """The keywords of a case that a function takes: what is compared with may have fewer."""
+    """The keywords of a case that a function takes; the function to compare with may take fewer."""
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(case.keywords)
@@ -185,7 +185,7 @@ def _accepted_keywords(function: Function, case: CallArguments) -> dict[str, Any
 
 
 def _require_known_keywords(function: Function, case: CallArguments) -> None:
-    """Raises ValueError where a keyword is none of the function's."""
+    """Raises ValueError for a keyword that the function doesn't have."""
     unknown = [name for name in case.keywords if name not in _accepted_keywords(function, case)]
     if unknown:
         takes = ", ".join(inspect.signature(function).parameters)
@@ -193,7 +193,7 @@ def _require_known_keywords(function: Function, case: CallArguments) -> None:
         raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")
 
 
-# ---- what the function raises ----
+# ---- errors that the function raises ----
 
 
 def _phrase(error: Exception) -> str:
@@ -206,7 +206,7 @@ def _phrase(error: Exception) -> str:
 
 
 def _rules(error: Exception) -> str:
-    """Which blocks a TPU refuses and why, where that is it."""
+    """The blocks that a TPU refuses, with the reasons; "" if that isn't the problem."""
     call = getattr(error, "call", None)
     refused = refused_blocks(call) if call else ()
     parts = [part for each in refused for part in block_paragraphs(*each)]

@@ -4,9 +4,9 @@ Arrays in HBM and VMEM are tiled, and the last tiles are padded. A DMA moves who
 column of 4096 float32 numbers, shape (4096, 1), is 2 MiB of traffic: each number takes a row of 128
 lanes.
 
-Source: the layouts of kernels' operands, and the sizes of their DMAs, by libtpu 0.0.50 and 0.0.51
-on v4, v5e, v5p, v6e and tpu7x, which are the same on all. Where such a layout has larger tiles
-(8-bit arrays whose rows are a multiple of 32), no dimension is padded further. Shapes are in
+Source: the layouts of kernels' operands, and the sizes of their DMAs, from libtpu 0.0.50 and
+0.0.51, which agree on v4, v5e, v5p, v6e and tpu7x. Where such a layout has larger tiles (8-bit
+arrays whose number of rows is a multiple of 32), no dimension is padded further. Shapes are in
 elements. `bits` is `tiling.dtype_bits` of the dtype.
 """
 
@@ -32,8 +32,8 @@ from pallascope.tpu.tiling import (
 def tile_shape(shape: Shape, bits: int) -> Shape:
     """The multiples to which an array's last two dimensions (or its only one) are padded.
 
-    (8, 128) with 8 rows or more. Fewer rows take the next power of two, but fill a 32-bit lane at
-    least: (4, 128) for 3 rows, (1, 128) for one row of float32 and (2, 128) for one of bfloat16. An
+    (8, 128) for 8 rows or more. Fewer rows take the next power of two, but at least fill a 32-bit
+    lane: (4, 128) for 3 rows, (1, 128) for one row of float32 and (2, 128) for one of bfloat16. An
     array of rank 1 is padded to 128 lanes of 32 bits. Raises ValueError as `native_tile` does.
     """
     packed = native_tile(bits)[0] // SUBLANES  # elements that share a lane
@@ -51,16 +51,16 @@ def padded(shape: Shape, tile: Shape) -> Shape:
 
 
 def stored_bytes(shape: Shape, bits: int) -> int:
-    """What an array takes up in HBM or VMEM, padding included."""
+    """The size of an array in HBM or VMEM, with padding."""
     return math.prod(padded(shape, tile_shape(shape, bits))) * bits // 8
 
 
 def copied_bytes(extent: Shape, shape: Shape, bits: int) -> int:
-    """What a DMA of a part of an array moves, `extent` elements along each of its dimensions.
+    """The bytes that a DMA of a part of an array moves; `extent` is the part's shape.
 
-    Whole tiles along the last dimension; along the one before, the rows that it asks for, as far as
-    they do not share a 32-bit lane with others. Only where all rows are asked for, the padding
-    behind them comes too.
+    Along the last dimension a DMA moves whole tiles. Along the one before, it moves the requested
+    rows, and others only if they share a 32-bit lane with one of these. A DMA of all rows moves
+    the padding behind them too.
     """
     rows, *rest = tile_shape(shape, bits)
     if rest and extent[-2] < shape[-2]:
@@ -69,7 +69,7 @@ def copied_bytes(extent: Shape, shape: Shape, bits: int) -> int:
 
 
 def describe_padding(shape: Shape, bits: int) -> str:
-    """Which dimensions of an array are padded, for a reader; empty where none is.
+    """A phrase for the padded dimensions of an array; "" if none is padded.
 
     "its last dimension, 1, is padded to 128"
     """
@@ -92,12 +92,12 @@ def block(operand: Operand) -> Shape:
 
 
 def size_inside(operand: Operand, starts: Ints) -> Ints:
-    """How much of a block lies within the array, in elements: int[steps, rank]."""
+    """The part of a block within the array, in elements: int[steps, rank]."""
     return np.minimum(block(operand), np.array(operand.array.shape, np.int32) - starts)
 
 
 def sizes(operand: Operand, starts: Ints) -> Ints:
-    """How much of a block is moved: Mosaic cuts blocks at the edge, but no Element windows."""
+    """The part of a block that moves. Mosaic cuts blocks at the edge, but not Element windows."""
     if operand.element:
         return np.broadcast_to(block(operand), starts.shape)
     return size_inside(operand, starts)
@@ -114,14 +114,14 @@ def stored_bytes_per_step(operand: Operand, sizes: Ints) -> Ints:
 
 
 def distinct_block_bytes(operand: Operand, starts: Ints) -> int:
-    """Bytes of everything that is moved at least once."""
+    """The bytes of everything that moves at least once."""
     first = _first_of_each(operand, starts)
     size = int(stored_bytes_per_step(operand, sizes(operand, first)).sum())
     return min(size, _covered_bytes(operand, first)) if operand.element else size
 
 
 def _first_of_each(operand: Operand, starts: Ints) -> Ints:
-    """The different rows among starts."""
+    """The distinct rows of `starts`."""
     extent = np.array(operand.array.shape, np.int64) + block(operand)
     strides = np.cumprod([1, *extent][:-1], dtype=np.int64)
     _, first = np.unique(starts.astype(np.int64) @ strides, return_index=True)
@@ -129,9 +129,9 @@ def _first_of_each(operand: Operand, starts: Ints) -> Ints:
 
 
 def _covered_bytes(operand: Operand, starts: Ints) -> int:
-    """Bytes that windows cover together; they may overlap.
+    """The bytes in the union of windows that may overlap.
 
-    Counts, tile by tile, windows that begin less windows that have ended, dimension by dimension.
+    For each tile, counts the windows that have begun and not ended, one dimension at a time.
     """
     bits = dtype_bits(operand.array.dtype)
     tile = tile_shape(operand.array.shape, bits)
@@ -152,9 +152,9 @@ Indices = np.ndarray[Any, Any]
 def blocks_outside(
     call: KernelCall, labels: Sequence[str], grid: Sequence[int], starts: Sequence[Indices | None]
 ) -> tuple[str, ...]:
-    """A sentence for each operand with such a block. `starts` as in `BlockPositions`.
+    """A sentence for each operand with a block outside of its array. `starts`: `BlockPositions`.
 
-    A block that only ends past the array's edge is cut off there, but an Element window is not.
+    A block that only ends past the array's edge is cut off there, but an Element window isn't.
     """
     return tuple(_sentences(call, labels, grid, starts))
 
@@ -180,12 +180,12 @@ def _sentences(
         yield (
             f"{label}: on {steps}, first on ({step}), its block is not within the array: it is the "
             f"({size}) elements from ({place}) on, and the array is {operand.array}. A TPU does "
-            "not check that, so the time is of a kernel that is wrong"
+            "not check that, so this is the time of a wrong kernel"
         )
 
 
 def _outside(operand: Operand, starts: Indices) -> Indices:
-    """On which steps a block is not within its array: bool[steps]."""
+    """The steps on which a block isn't within its array: bool[steps]."""
     inside = size_inside(operand, starts)
     least = np.array(block(operand)) if operand.element else 1
     return np.any((starts < 0) | (inside < least), axis=1)
@@ -193,11 +193,11 @@ def _outside(operand: Operand, starts: Indices) -> Indices:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """One operand's block over the grid.
+    """The reuse of one operand's block over the grid.
 
-    `axis` is the innermost grid axis along which the block changes, None where it never does. It is
-    kept for `least` to `most` consecutive steps; `innermost` is the last grid axis of more than one
-    step.
+    `axis` is the innermost grid axis along which the block changes; None if it never changes. The
+    block is kept for `least` to `most` consecutive steps. `innermost` is the last grid axis with
+    more than one step.
     """
 
     axis: int | None
@@ -207,7 +207,7 @@ class Reuse:
 
     @property
     def kept(self) -> str:
-        """For how many steps a block stays: "8 steps"."""
+        """The number of steps for which a block stays: "8 steps"."""
         many = f"{self.least} to {self.most}" if self.least < self.most else f"{self.most}"
         return f"{many} step{'s' * (self.most != 1)}"
 
@@ -220,7 +220,7 @@ class Reuse:
 
 
 def reuse(grid: Sequence[int], starts: np.ndarray[Any, Any]) -> Reuse:
-    """How an operand's block is reused. `starts` are int32[steps, rank], as of `Kernel.blocks`."""
+    """The reuse of an operand's block. `starts` are int32[steps, rank], as in `Kernel.blocks`."""
     wide = [axis for axis, size in enumerate(grid) if size > 1]
     rank = starts.shape[1]
     per_axis = starts.reshape(*grid, rank)

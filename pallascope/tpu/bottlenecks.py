@@ -18,7 +18,7 @@ from pallascope.tpu.schedule import OperandDmas, Schedule, Unit
 
 
 def many_steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """Many small steps: each has its own overhead, whatever it computes."""
+    """Many small steps, each with its overhead."""
     mine, pars = _grid_steps(own), _grid_steps(par) if par else 1
     if not own.schedule or mine <= 1.5 * pars:
         return
@@ -26,10 +26,10 @@ def many_steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     if step_cycles > _SMALL_STEP:
         return
     chip = named(own.chip)
-    more = f" where par has {pars:,}" if par else ""
+    more = f"; par has {pars:,}" if par else ""
     yield Bottleneck(
-        f"{mine:,} grid steps{more}",
-        f"{mine:,} grid steps{more}, of {format_time(step_cycles / chip.clock)} each. Every step "
+        f"{mine:,} grid steps{f' where par has {pars:,}' if par else ''}",
+        f"{mine:,} grid steps of {format_time(step_cycles / chip.clock)} each{more}. Every step "
         "sets up its DMAs and waits for them: one takes "
         f"{format_time(chip.dma_latency)} to arrive, however small.",
         _FEWER if par and _same_blocks(own, par) else _LARGER,
@@ -37,23 +37,23 @@ def many_steps(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
     )
 
 
-_LARGER = "Larger blocks, so that there are fewer steps and each has more to do."
+_LARGER = "Use larger blocks: fewer steps, each with more work."
 _FEWER = (
-    "The blocks are as large as par's, so some of the steps are of no use: leave them out of the "
+    "The blocks are as large as par's, so some of the steps are unnecessary: leave them out of the "
     "grid. The size of a grid dimension may be a value that is known only at run time."
 )
 
 
 def _same_blocks(own: Prediction, par: Prediction) -> bool:
-    """Whether the kernel's inputs and outputs are cut into blocks of par's sizes."""
+    """Whether the kernel's inputs and outputs have blocks of par's sizes."""
     mine, pars = (
         [(o.array, o.block) for o in one.call.role(Role.INPUT, Role.OUTPUT)] for one in (own, par)
     )
     return mine == pars
 
 
-#: Cycles that a step takes for its own sake, and those up to which it counts as small: about twice
-#: the latency of a DMA.
+#: A step's overhead in cycles, and the cycles up to which a step counts as small: about twice the
+#: latency of a DMA.
 _STEP_OVERHEAD, _SMALL_STEP = 300, 1500
 
 
@@ -62,17 +62,17 @@ def _grid_steps(prediction: Prediction | None) -> int:
     return math.prod(size or 1 for size in grid)
 
 
-#: The part of the time from which on HBM is so busy that nothing but fewer bytes would help.
+#: From this fraction of the time on, HBM counts as saturated: only fewer bytes help.
 _SATURATED_SHARE = 0.75
 
 
 def hbm_is_saturated(line: Roofline) -> bool:
-    """Whether HBM has hardly any time left, so that only fewer bytes would help."""
+    """Whether HBM is busy for nearly all of the time, so that only fewer bytes help."""
     return line.bound is Bound.HBM and line.memory >= _SATURATED_SHARE * line.total
 
 
 def hbm_waits(own: Prediction, par: Prediction | None, max_cycles: float) -> Iterator[Bottleneck]:
-    """Waiting for a saturated HBM, whichever block the core waits for. At most `max_cycles`."""
+    """Waits for a saturated HBM, whichever block the core waits for. At most `max_cycles`."""
     line = roofline(own)
     if own.schedule is None or line is None or not hbm_is_saturated(line):
         return
@@ -106,37 +106,37 @@ def dma_waits(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
 
 
 _STARTED_EARLY = (
-    "A copy that the kernel makes itself overlaps with nothing unless it is started early: start "
-    "that of the next part before computing with the present one, and wait for it only then."
+    "A copy that the kernel makes itself overlaps with nothing unless it starts early: start the "
+    "next part's copy before you compute with this part, and wait for it only then."
 )
 _AWAITED_LATE = (
-    "A copy that the kernel makes itself overlaps with nothing unless it is waited for late: "
-    "compute the next part in another slot meanwhile, and wait only before a slot is written again."
+    "A copy that the kernel makes itself overlaps with nothing unless you wait for it late: "
+    "compute the next part in another slot, and wait only before you write to the slot again."
 )
 
 
 def _remedy(own: Prediction, label: str, inward: bool) -> str:
-    if label not in own.labels:  # no operand's
+    if label not in own.labels:  # not an operand
         return "Signal earlier, or wait later."
     position = own.labels.index(label)
     kept = own.reuse[position]
     if own.call.operands[position].buffers == 1 and kept and kept.axis is not None:
         return (
-            "It has a single buffer, so no block can move while another is computed with: leave "
+            "It has a single buffer, so no block can move during compute: leave "
             "out pipeline_mode=pl.Buffered(1)."
         )
     if own.traffic.operands[position].by_hand:
         return _STARTED_EARLY if inward else _AWAITED_LATE
     if _grid_steps(own) == 1:
         return (
-            "With a single grid step nothing is computed while its blocks move: cut the arrays "
-            "into blocks, so that one can move while another is computed with."
+            "With a single grid step, no compute overlaps with the moves: cut the arrays "
+            "into blocks, so that one moves while you compute with another."
         )
     if kept is not None and kept.axis is None:
-        return "It moves once, and there is nothing to compute until it is there: a smaller block."
+        return "It moves once, and compute can't start until it arrives: use a smaller block."
     return (
-        "The next block moves while the present one is computed with, so long as there is enough "
-        "to compute: give each step more work for the bytes that it moves, or move fewer bytes."
+        "The next block moves during this step's compute, and the core waits if the move takes "
+        "longer: give each step more work for the bytes that it moves, or move fewer bytes."
     )
 
 
@@ -148,8 +148,8 @@ def _awaited_object(own: Prediction, label: str) -> str:
 
 
 _FEWER_BYTES = (
-    "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel in "
-    "place of two, so that what passes between them stays in VMEM."
+    "Only fewer bytes help: blocks that stay for more steps, a narrower dtype, or one kernel "
+    "instead of two, so that the array between them stays in VMEM."
 )
 _AT_PARS = "It moves no more bytes than par does: this is the limit."
 
@@ -164,7 +164,7 @@ def _stalled(par: Prediction | None, dmas: OperandDmas) -> float:
     return next(stalls, 0.0)
 
 
-#: From this part on, a unit is worth a word without par to compare with.
+#: Without par, a unit is reported from this fraction of the time on.
 _BUSY_SHARE = 0.25
 
 _UNITS = {
@@ -176,7 +176,7 @@ _UNITS = {
     Unit.XLU: (
         "the cross-lane unit",
         "Transposes, rotations and reductions along lanes go through it, one register at a time. "
-        "What has to pass through it should be small, and pass once.",
+        "Send little data through it, and only once.",
     ),
     Unit.EUP: (
         "the unit for transcendental functions",
@@ -185,8 +185,8 @@ _UNITS = {
     ),
     Unit.VPU: (
         "vector arithmetic",
-        "Look for work that is done again on every step though it does not change, and for casts "
-        "back and forth.",
+        "Look for work that each step repeats although it doesn't change, and for casts back and "
+        "forth.",
     ),
     Unit.VMEM: (
         "loads and stores",
@@ -195,9 +195,9 @@ _UNITS = {
     ),
     Unit.SCALAR: (
         "the scalar core",
-        "It runs the grid, the DMAs and the loops, so it is busy where steps or turns are many and "
-        "small: take larger blocks, and more rows in a turn. For lax.fori_loop, unroll=8 makes one "
-        "turn of eight.",
+        "It runs the grid, the DMAs and the loops, so it is busy if steps or loop iterations are "
+        "many and small: take larger blocks, and more rows in an iteration. For lax.fori_loop, "
+        "unroll=8 merges eight iterations into one.",
     ),
 }
 _TRANSPOSED_REDUCTION = (
@@ -206,19 +206,19 @@ _TRANSPOSED_REDUCTION = (
     "sublanes, jnp.sum(x.T, axis=0, keepdims=True), which gives the row at once; or stay with "
     "the column, keepdims=True."
 )
-#: Advice that fits better where the kernel does this and par does not, the most telling first.
+#: More specific advice for a lint that the kernel has and par doesn't, the most telling first.
 _REMEDY_BY_LINT: tuple[tuple[Unit, Lint, str], ...] = (
     (
         Unit.MXU,
         Lint.PRECISE_PRODUCT,
-        "A higher precision= than the default takes several passes: leave it out where the "
-        "operands are bfloat16, or need not be exact.",
+        "A higher precision= than the default takes several passes: leave it out if the operands "
+        "are bfloat16 or the result doesn't have to be exact.",
     ),
     (
         Unit.MXU,
         Lint.NARROW_PRODUCT,
-        "A matrix that is fed in slices narrower than 128 leaves the rest of the array idle: "
-        "multiply whole blocks.",
+        "A matrix fed in slices narrower than 128 leaves the rest of the array idle: multiply "
+        "whole blocks.",
     ),
     *((unit, Lint.TURNED_COLUMN, _TRANSPOSED_REDUCTION) for unit in (Unit.XLU, Unit.VPU)),
     (
@@ -236,8 +236,8 @@ _REMEDY_BY_LINT: tuple[tuple[Unit, Lint, str], ...] = (
     ),
 )
 _FEWER_REGISTERS = (
-    "Compute in smaller pieces (a fori_loop over rows), or with smaller blocks: all values that "
-    "are alive at a time share 64 vector registers of 4 KiB."
+    "Compute in smaller pieces (a fori_loop over rows), or use smaller blocks: all values that are "
+    "alive at the same time share 64 vector registers of 4 KiB."
 )
 
 
@@ -278,7 +278,7 @@ def _remedy_by_lint(unit: Unit, own: Prediction, par: Prediction | None) -> str:
 
 
 def _busiest(own: Prediction, schedule: Schedule, clock: float) -> Iterator[Bottleneck]:
-    """The unit that most bundles need, unless it is the MXU, which is as it should be."""
+    """The unit that most bundles need; nothing for the MXU, which is supposed to be busy."""
     unit = max(_UNITS, key=lambda unit: schedule.busy.get(unit.value, 0))
     cycles = schedule.busy.get(unit.value, 0)
     if unit is Unit.MXU or cycles < _BUSY_SHARE * schedule.cycles:
@@ -291,7 +291,7 @@ def _busiest(own: Prediction, schedule: Schedule, clock: float) -> Iterator[Bott
     )
 
 
-#: Less than this part of a kernel's cycles is not worth a word.
+#: Causes of less than this fraction of a kernel's cycles are left out.
 _MIN_SHARE = 0.04
 
 
@@ -312,7 +312,7 @@ def bottlenecks(
 
 
 def _capped_causes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck]:
-    """The causes in one kernel. None costs more than the time that HBM leaves to be saved."""
+    """The causes in one kernel. None costs more than the time that HBM leaves to save."""
     max_cycles = _cycles_to_save(own, par)
     for cause in (
         *_loop_around(own, par),
@@ -344,9 +344,9 @@ def _loop_around(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck
     runs = f"{own.runs.times:,} runs of {own.call.name}"
     yield Bottleneck(
         f"{runs}, by a loop around it",
-        f"{runs}, by a loop around it{f'; par makes {least:,}' if par else ''}. Each of them waits "
-        "for its first blocks and for its last, and keeps nothing in VMEM for the next.",
-        "Let the grid be the loop: one launch with one more grid axis.",
+        f"{runs}, by a loop around it{f'; par makes {least:,}' if par else ''}. Each run waits for "
+        "its first and its last blocks, and keeps nothing in VMEM for the next run.",
+        "Make the loop a grid axis: one launch with one more grid axis.",
         more * _startup_cycles(own) if par is None else more * (own.cycles / own.runs.times),
         more * own.bytes // own.runs.times if par else 0,
     )
@@ -374,13 +374,13 @@ _GRID = (
     "A pipeline inside a kernel stays on one core."
 )
 _MESH = (
-    "Give pl.kernel a mesh of all cores, and let each choose its part of the work by "
+    "Give pl.kernel a mesh of all cores, and let each core choose its part of the work by "
     "jax.lax.axis_index."
 )
 
 
 def _uneven_cores(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
-    """Cores of a mesh with much less work than another one, which they wait for."""
+    """Cores of a mesh with much less work than another core, for which they wait."""
     all_cores = (longest, *own.beside)
     least = min(schedule.cycles for schedule in own.beside)
     mean = sum(schedule.cycles for schedule in all_cores) / len(all_cores)
@@ -399,7 +399,7 @@ def _uneven_cores(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
 
 
 def _startup_cycles(own: Prediction) -> float:
-    """An estimate of the overhead of a separate run: the latency of its first and last DMA."""
+    """An estimate of a separate run's overhead: the latency of its first and last DMA."""
     if own.schedule is None:
         return 0.0
     chip = named(own.chip)
@@ -409,7 +409,7 @@ def _startup_cycles(own: Prediction) -> float:
 def _in_all_runs(
     own: Prediction, par: Prediction | None, max_cycles: float
 ) -> Iterator[Bottleneck]:
-    """The causes within one run, with what they cost in all of them: `most` at the most."""
+    """The causes within one run, with their costs in all runs; `max_cycles` is for all runs."""
     times = own.runs.times
     for cause in _causes(own, par, max_cycles / times):
         why = f"in each of {times:,} runs: {cause.why}" if times > 1 else cause.why
@@ -426,7 +426,7 @@ def _causes(own: Prediction, par: Prediction | None, max_cycles: float) -> Itera
     if own.schedule is None or line is None:
         yield from (*fewer_bytes, *others)
         return
-    # Without fewer bytes, the bytes take their time, however little is computed or waited for.
+    # The bytes take their time unless there are fewer of them; less compute or waiting won't help.
     max_saving = min(max_cycles, own.schedule.cycles * max(0.0, 1 - line.memory / line.total))
     causes = (
         *(

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def assignments(words: Iterable[str]) -> dict[str, str]:
-    """ "bm=512" and the like, by name. Raises ValueError for another form and for a name twice."""
+    """ "bm=512" and the like, by name. Raises ValueError for another form and a repeated name."""
     values: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
@@ -53,7 +53,7 @@ def combinations(choices: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
 
 _SHORT = {"f": "float", "bf": "bfloat", "i": "int", "s": "int", "u": "uint"}
 _NAMED_BY_FORMAT = ("f8", "f4")
-#: The dtypes that an array of a call may have.
+#: The dtypes of a call's arrays.
 DTYPES = (
     "bool",
     "bfloat16",
@@ -87,7 +87,7 @@ class CallArguments:
         ]
 
     def with_keywords(self, others: Mapping[str, Any]) -> CallArguments:
-        """The same call with these keywords added, or in place of its own."""
+        """The same call with these keywords, which replace its keywords of the same name."""
         return CallArguments(self.types, self.contents, {**self.keywords, **others})
 
 
@@ -107,7 +107,9 @@ def call_of(text: str) -> CallArguments:
         types.append(kind)
         contents.append(values)
     if unparsed := [word for word in words if "=" not in word]:
-        raise ValueError(f"{unparsed[0]!r} is no array, as bf16[512,256] is, and no NAME=VALUE")
+        raise ValueError(
+            f"can't parse {unparsed[0]!r}: expected an array such as bf16[512,256], or NAME=VALUE"
+        )
     keywords = {name: _value(value) for name, value in assignments(words).items()}
     return CallArguments(tuple(types), tuple(contents), keywords)
 
@@ -116,11 +118,11 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} has a quotation mark without its other half") from error
+        raise ValueError(f"{text!r} has an unclosed quotation mark") from error
 
 
 def _shape(word: str, sizes: str) -> tuple[int, ...]:
-    """ "512,256" as a shape; a comma may stand at its end, as in Python. Raises ValueError."""
+    """ "512,256" as a shape, with an optional comma at the end. Raises ValueError."""
     texts = [text.strip() for text in sizes.split(",")]
     if not texts[-1]:
         texts.pop()
@@ -149,12 +151,13 @@ def _dtype(given: str) -> str:
         wide = next((width for width in _NAMED_BY_FORMAT if given.startswith(width)), "")
         several = [known for known in DTYPES if wide and known.startswith(f"float{wide[1:]}_")]
         known = ", ".join(several) or "bf16, f32, i32, u8, bool and the like, or JAX's full name"
-        raise ValueError(f"{given!r} is no dtype: {'give its format, ' if several else ''}{known}")
+        hint = f"give its format, {known}" if several else known
+        raise ValueError(f"{given!r} isn't a dtype: {hint}")
     return name
 
 
 def _value(text: str) -> Any:
-    """A Python literal where it is one, else the text."""
+    """A Python literal if possible, otherwise the text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -1,13 +1,13 @@
 """The table of TPU chips, each number with its source.
 
-Numbers are of one TensorCore, of which v4, v5p and tpu7x have two to a chip. Sources:
+Numbers are for one TensorCore; v4, v5p and tpu7x have two TensorCores per chip. Sources:
 
     pages      Google's "System architecture" page of each chip, at docs.cloud.google.com/tpu/docs
     jax        `pltpu.get_tpu_info()`; `test_chips.py` compares this table with it
     paper      Jouppi et al., "TPU v4", ISCA 2023 (arXiv 2304.01433)
     book       "How to Scale Your Model", jax-ml.github.io/scaling-book, chapter on TPUs
-    peak       what makes the peak of the pages: clock = peak / (2 * multiply-adds a cycle)
-    compiler   what libtpu says or does: 0.0.42.1, 0.0.50.1 and 0.0.51 agree
+    peak       derived from the pages' peak: clock = peak / (2 * multiply-adds a cycle)
+    compiler   libtpu's output or behavior: 0.0.42.1, 0.0.50.1 and 0.0.51 agree
     fitted     to measured times; see `dma_latency`
 """
 
@@ -21,18 +21,18 @@ from pallascope.tools.text import format_time
 
 
 class Trust(enum.Enum):
-    """Whether predicted times were compared with times measured on the chip, and how that went."""
+    """Whether predicted times were compared with measured times, and the result."""
 
     VALIDATED = "compared with measured ones, and close to them"
     TWO_CORES = "the same, whether one TensorCore runs the kernel or two share its grid"
     UNKNOWN = "no measured times are known to compare predicted ones with"
-    DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: not to be judged by"
+    DOUBTFUL = "predicted times have been wrong by a factor of up to 2.8: don't judge by them"
 
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """All measured times of `least` seconds or more differ from the predicted by at most `error`,
-    which is a fraction of the measured time."""
+    """Measured times of `least` seconds or more differ from the predicted ones by at most `error`,
+    a fraction of the measured time."""
 
     least: float
     error: float
@@ -40,10 +40,10 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One TPU generation. Times in seconds, sizes in bytes, all of one TensorCore.
+    """One TPU generation. Times in seconds, sizes in bytes, all for one TensorCore.
 
-    `kind` is JAX's `device_kind`, and `cores` the `num_cores` of a device of `topology`, which is
-    libtpu's name for the smallest set of such chips.
+    `kind` is JAX's `device_kind`. `topology` is libtpu's name for the smallest set of such chips,
+    and `cores` is the `num_cores` of a device in it.
     """
 
     name: str
@@ -54,47 +54,46 @@ class Chip:
     bandwidth: float  # of HBM, bytes a second
     mxus: int
     mxu_shape: tuple[int, int]
-    multiply_adds: int  # bfloat16 ones that all MXUs together finish in a cycle
+    multiply_adds: int  # in bfloat16, of all MXUs together, in a cycle
     vmem: int
-    scoped_vmem: int  # of `vmem`, what a kernel gets unless it asks for more
+    scoped_vmem: int  # the part of `vmem` that a kernel gets unless it asks for more
     trust: Trust
     link: float = 0.0
-    """Bytes a second over one link to another chip, one way; 0 where it is not published. The
-    pages have it for a chip, both ways: this is that, by two and by the number of links."""
+    """Bytes a second over one link to another chip, one way; 0 if it isn't published. The pages
+    give a chip's total for both ways; this is that divided by two and by the number of links."""
     accuracy: tuple[Accuracy, ...] = ()
-    """By the length of what was measured, the longest first; empty where nothing was compared."""
+    """By the shortest measured time, longest first; empty if nothing was compared."""
     narrow: tuple[float, float] = (1.0, 1.0)
-    """How many times `peak` products reach whose operands have 8 bits, and 4 bits (jax)."""
+    """The peaks for products of 8-bit and of 4-bit operands, as multiples of `peak` (jax)."""
     alone: float = 1.0
-    """How much of `bandwidth` one core gets whose chip's other core rests. Fitted on v5p to every
-    other row of grouped matmul of tokamax; where a core has no other, it is 1."""
+    """The fraction of `bandwidth` that one core gets while the chip's other core is idle. Fitted on
+    v5p to every other row of tokamax's grouped matmul; 1 for a chip with a single core."""
     dma_latency: float = 440e-9
-    """From a DMA's start to its last byte, less the time that its bytes take. Fitted on v5e to the
-    18 rows of JAX's matmul tutorial; assumed to be the same elsewhere."""
+    """The time from a DMA's start to its last byte, without the time for its bytes. Fitted on v5e
+    to the 18 rows of JAX's matmul tutorial; assumed to be the same on other chips."""
     granule: int = 32
-    """The unit in which the compiler's listings give a DMA's size (compiler: from sizes that are
-    known)."""
+    """The unit of a DMA's size in the compiler's listings (compiler: from DMAs of known size)."""
     branch_delay: int = 4
-    """How many bundles are still issued after a branch (compiler: from its listings)."""
+    """The number of bundles that are still issued after a branch (compiler: from its listings)."""
 
     @property
     def peak(self) -> float:
-        """Operations a second that the MXUs reach in bfloat16: a multiply-add counts as two."""
+        """The MXUs' peak for bfloat16 in operations a second; a multiply-add counts as two."""
         return 2 * self.multiply_adds * self.clock
 
     def peak_of(self, bits: int) -> float:
-        """The same of products whose wider operand has so many bits."""
+        """The peak for products whose wider operand has this many bits."""
         by_8_bits, by_4_bits = self.narrow
         return self.peak * (1.0 if bits > 8 else by_8_bits if bits > 4 else by_4_bits)
 
     @property
     def vector_peak(self) -> float:
-        """Operations a second that the VPU reaches: four a cycle on each of 8 by 128 elements
+        """The VPU's peak in operations a second: four a cycle for each of 8 by 128 elements
         (compiler: from its schedule of a long chain of additions)."""
         return 4 * 8 * 128 * self.clock
 
     def accuracy_of(self, seconds: float) -> str:
-        """How far a predicted time may be from a measured one, in words."""
+        """The accuracy of predicted times of this length, in words."""
         if not self.accuracy:
             return self.trust.value
         shortest = self.accuracy[-1]
@@ -110,7 +109,7 @@ class Chip:
         return text
 
     def bandwidth_of_each(self, sharing: int) -> float:
-        """Bytes a second that one core moves while `sharing` cores of its chip run the kernel."""
+        """Bytes a second of one core while `sharing` cores of its chip run the kernel."""
         return self.bandwidth * (1.0 if sharing > 1 else self.alone)
 
 
@@ -179,8 +178,8 @@ _ALL = (
         link=800e9 / 2 / 4,  # pages
         mxus=2,  # pages and jax
         mxu_shape=_LARGE,  # jax, book
-        # Twice what two arrays of 256 by 256 do with one multiply-add a cycle and cell: so much the
-        # peak of the pages asks for at this clock, at which predicted times agree with measured.
+        # Twice the rate of two arrays of 256 by 256 with one multiply-add a cycle and cell: the
+        # pages' peak needs that at this clock, and predicted times then agree with measured ones.
         multiply_adds=4 * 256 * 256,
         vmem=128 * _MIB,  # jax, compiler
         scoped_vmem=32 * _MIB,  # compiler
@@ -191,7 +190,7 @@ _ALL = (
     Chip(
         name="tpu7x",
         kind="TPU7x",  # compiler
-        cores=1,  # compiler: each of a chip's two cores is a device of its own
+        cores=1,  # compiler: each of a chip's two cores is a separate device
         topology="tpu7x:2x2x1",
         clock=2.2e9,  # peak: 2307e12 for two cores
         bandwidth=7380e9 / 2,  # pages; jax rounds it to 7.40e12 a chip
@@ -212,7 +211,7 @@ DEFAULT = "v5e"
 
 
 def chips_with_cores(cores: int, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the named chips whose devices have so many TensorCores; or else the first that does.
+    """The named chips whose devices have this many TensorCores; if none, the first chip that has.
 
     Raises ValueError for a name that no chip has.
     """
@@ -221,7 +220,7 @@ def chips_with_cores(cores: int, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def named(name: str) -> Chip:
-    """The chip of that name. Raises ValueError that lists the names there are."""
+    """The chip with this name. Raises ValueError with all names."""
     if name not in CHIPS:
         raise ValueError(f"no chip {name!r}: choose from {', '.join(CHIPS)}")
     return CHIPS[name]

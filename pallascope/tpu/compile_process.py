@@ -1,10 +1,10 @@
 """Compiles with libtpu in a child process, for any caller.
 
-libtpu reads once per process where it writes its listings, and jax may have loaded it already; and
-it aborts at some kernels, and its process with it. So `predictions` compiles in a child, which
-starts with the first question, answers all others, and is replaced after it has died.
+libtpu reads the folder for its listings only once per process, and jax may have loaded libtpu
+already. Some kernels make libtpu abort, which ends its process. So `predictions` compiles in a
+child process, which starts with the first question, answers all others, and is replaced if it dies.
 
-`main` is the child's. What libtpu prints goes to the child's file.
+`main` runs in the child. libtpu's output goes to the child's file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskBuild:
-    """What does the compiler make of the one kernel in this program?"""
+    """Asks for the compiler's result for the one kernel in this program."""
 
     program: LoweredProgram
     call: KernelCall
@@ -43,7 +43,7 @@ class AskBuild:
 
 @dataclass(frozen=True, slots=True)
 class AskEstimate:
-    """What does XLA expect of this program?"""
+    """Asks for XLA's estimate for this program."""
 
     program: LoweredProgram
     chip: str
@@ -51,7 +51,7 @@ class AskEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """There is no compiler here."""
+    """The compiler isn't available."""
 
     reason: str
 
@@ -61,7 +61,7 @@ Answer = Build | Estimate | Unavailable
 
 
 def main() -> None:
-    """Answer questions for as long as the parent lives."""
+    """Answer questions until the parent ends."""
     parent = ParentConnection()
     while True:
         parent.send(codec.pack(_answer(codec.unpack(Question, parent.receive()))))
@@ -83,14 +83,14 @@ _ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
 
 
 def start() -> None:
-    """Start the child, which takes a second, before there is a question."""
+    """Start the child, which takes a second, before the first question."""
     with contextlib.suppress(CompilerUnavailable, OSError):
         _demand_libtpu()
         _compiler_child(os.getpid()).start()
 
 
 def build(kernel: TracedKernel, chip: Chip) -> Build:
-    """What `compiler.build` finds out about a kernel. An abort of the compiler is a failure.
+    """Call `compiler.build` in the child. An abort of the compiler is a failure.
 
     Raises CompilerUnavailable.
     """
@@ -109,7 +109,7 @@ def build(kernel: TracedKernel, chip: Chip) -> Build:
 def xla_cycles(
     function: Callable[..., Any], args: Sequence[Any], chip: Chip, **keywords: Any
 ) -> Estimate:
-    """What `compiler.xla_cycles` finds out about a function without Pallas.
+    """Call `compiler.xla_cycles` in the child.
 
     Raises CompilerUnavailable.
     """
@@ -135,7 +135,7 @@ def _demand_libtpu() -> None:
 
 
 class _CompilerChild:
-    """One child after another; at most one at a time, which answers one question at a time."""
+    """The current child, which answers one question at a time and is replaced if it dies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -151,9 +151,9 @@ class _CompilerChild:
         return self._child
 
     def answer(self, question: Question) -> Answer | LibtpuRefusal:
-        """The answer, or the refusal of a compiler that has aborted.
+        """The answer, or a refusal if the compiler has aborted.
 
-        Raises CompilerUnavailable where the child can't start or has no libtpu.
+        Raises CompilerUnavailable if the child can't start or has no libtpu.
         """
         with self._lock:
             child = self._started()
@@ -167,7 +167,7 @@ class _CompilerChild:
                 reason = f"the process that compiles has ended: {error.last_line}"
                 raise CompilerUnavailable(reason) from None
             except BaseException:
-                self._child = None  # else its answer would be taken for the next question's
+                self._child = None  # otherwise the next question would get this one's answer
                 child.close()
                 raise
         if isinstance(answer, Unavailable):
@@ -177,5 +177,5 @@ class _CompilerChild:
 
 @functools.cache
 def _compiler_child(_process: int) -> _CompilerChild:
-    """The child of this process, by its number: a fork has another one."""
+    """The child of this process, by process number: after a fork, the new process has another."""
     return _CompilerChild()

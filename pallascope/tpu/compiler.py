@@ -1,14 +1,13 @@
 """Compiles with libtpu in this process; XLA's cost as a baseline.
 
-What a jax.numpy program takes on a chip at best, and what XLA makes of it.
+The TPU's compiler, libtpu, runs in this process and needs no TPU. If libtpu aborts, this process
+ends; `compile_process` does the same in a child process.
 
-The TPU's own compiler, libtpu, in this process: no TPU is needed.
-Where libtpu aborts, it ends this process; `compile_process` asks the same of another one.
+`build` compiles a single kernel and returns the compiler's schedule and VMEM use, or the reason
+for its refusal. `xla_cycles` returns XLA's estimate for a plain jax.numpy function. `baseline`
+returns the least time for a jax.numpy program on a chip, and the bytes of XLA's program.
 
-`build` compiles one kernel by itself and gives the compiler's schedule of it, how it uses VMEM, or
-why it is refused. `xla_cycles` asks what XLA expects of a plain jax.numpy function.
-
-jax and libtpu are imported on first use, not before; `why_not` tells whether they can be.
+jax and libtpu are imported on first use, if `unavailable_reason` is empty.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ if TYPE_CHECKING:
 def program_of(
     name: str, function: Callable[..., Any], args: Sequence[Any], chip: Chip, ask_xla: bool
 ) -> MeasuredProgram:
-    """A program at the sizes of `args`, which are ShapeDtypeStructs, on one TensorCore of a chip.
+    """A program for `args`, which are ShapeDtypeStructs, on one TensorCore of a chip.
 
-    Bytes and operations are those of the program as it is written. The chip's bandwidth and peaks
-    are those that `pltpu.get_tpu_info()` gives. Raises what tracing raises.
+    Bytes and operations are those of the program as written. The chip's bandwidth and peaks are
+    those of `pltpu.get_tpu_info()`. Propagates exceptions from tracing.
     """
     import jax
     from jax.experimental.pallas import tpu as pltpu
@@ -90,10 +89,10 @@ def program_of(
 
 
 def min_compute_seconds(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> float:
-    """Seconds that the operations of a program take on all cores of a chip at the least: products
-    at the peak of the MXUs, and meanwhile all others at that of the VPUs.
+    """The least seconds for a program's operations on all cores of a chip: products at the MXUs'
+    peak, and at the same time all other operations at the VPUs' peak.
 
-    A loop of unknown length counts as one turn. Raises what tracing raises.
+    A loop of unknown length counts as one iteration. Propagates exceptions from tracing.
     """
     from pallascope.kernels import flops_by_dtypes
 
@@ -155,7 +154,7 @@ class Build:
 class Estimate:
     """XLA's estimate for a program in cycles; 0 if it has none, and `missing` is the reason.
 
-    `moved` are the bytes that the program reads from HBM and writes there; 0 if unknown because it
+    `moved` are the bytes that the program reads from HBM and writes to it; 0 if unknown because it
     has loops. `computing` is the time of its operations at the chip's peaks, in seconds.
     """
 
@@ -165,15 +164,15 @@ class Estimate:
     computing: float = 0.0
 
     def floor(self, chip: Chip) -> float:
-        """The seconds that the program takes at the least; 0 where its bytes are not known."""
+        """The least seconds for the program; 0 if its bytes are unknown."""
         moving = self.moved / (chip.bandwidth * chip.cores)
         return max(moving, self.computing) if self.moved else 0.0
 
 
 def build(kernel: TracedKernel, chip: Chip) -> Build:
-    """Compile one kernel, alone, for one TensorCore of a chip; one that communicates, for several.
+    """Compile one kernel, alone, for one TensorCore; for several if it communicates.
 
-    Raises CompilerUnavailable; what is wrong with the kernel is in the Build.
+    Raises CompilerUnavailable; errors of the kernel are in the Build.
     """
 
     def lowered() -> Any:
@@ -210,7 +209,7 @@ def compile_lowered(lowered: Callable[[], Any], call: KernelCall, chip: Chip) ->
 def xla_cycles(
     function: Callable[..., Any], args: Sequence[Any], chip: Chip, **keywords: Any
 ) -> Estimate:
-    """XLA's estimate for `function(*args, **keywords)` without Pallas; arguments lie in HBM.
+    """XLA's estimate for `function(*args, **keywords)` without Pallas; arguments are in HBM.
 
     `args` are arrays or ShapeDtypeStructs. Raises CompilerUnavailable.
     """
@@ -260,8 +259,8 @@ def _read(folder: Path, hlo: str, call: KernelCall, chip: Chip, limit: int) -> B
     if not files:
         return Build(
             chip.name,
-            missing="libtpu was loaded before, by another part of this process, and told to write "
-            "no listings: set JAX_PLATFORMS=cpu before jax is first used",
+            missing="libtpu was loaded before, by another part of this process, and configured to "
+            "write no listings: set JAX_PLATFORMS=cpu before jax is first used",
         )
     listings = [file for file in files if _is_listing(file, names[0])]
     if len(listings) != 1:
@@ -288,9 +287,9 @@ def _text(file: Path) -> str:
 def _with_allocations(
     failure: LibtpuRefusal, lowered: Callable[[], Any], call: KernelCall, chip: Chip, limit: int
 ) -> LibtpuRefusal:
-    """The failure with its allocations: the blocks, if they explain nearly all of it.
+    """The failure with its allocations: the blocks, if these explain nearly all of it.
 
-    Otherwise those of the report for a limit of all of the core's VMEM, if it compiles with that.
+    Otherwise the allocations in the report for a limit of the core's whole VMEM, if that compiles.
     """
     blocks = footprint(call)
     block_bytes = sum(a.size for a in blocks)

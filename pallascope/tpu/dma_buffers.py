@@ -1,17 +1,17 @@
 """Scratch buffers of manual DMA: their slots, and a timeline of each.
 
-All of it comes from the simulated schedule. A trace has each DMA's size, but not the number of
-times that it runs if that depends on the grid step, on lengths in SMEM or on a pipeline's state.
+Both come from the simulated schedule. A trace has each DMA's size, but not the number of times that
+it runs if that depends on the grid step, on lengths in SMEM or on a pipeline's state.
 
-The compiler numbers its allocations: first its own, whose number depends on the version of libtpu,
+The compiler numbers its allocations: first its own, whose count depends on the version of libtpu,
 then the launch's scratch, in order. A scratch operand's name is used only if a single numbering
 fits: all buffers that are copied to are scratch in VMEM, and all semaphores are semaphores. Buffers
 from a kernel's body (`run_scoped`, `emit_pipeline`) have no names; their slots are numbered in the
 order of their first use.
 
-A slot that is filled is in flight, then arrived until the core has waited for it, then in use until
-the next copy into it starts. A slot that is emptied is in flight, then free once the core has
-waited for the copy.
+A slot that a copy fills is in flight, then arrived until the core has waited for it, then in use
+until the next copy into it starts. A slot that a copy empties is in flight, then free once the core
+has waited for the copy.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def with_scheduled_dma(traffic: Traffic, labels: Sequence[str], schedule: Schedu
 
 
 def _with_schedule_counts(row: OperandTraffic, moved: Sequence[OperandDmas]) -> OperandTraffic:
-    """One operand. Where the trace has the same bytes, it also knows which of them are padding."""
+    """One operand. If the trace has the same bytes, its padding is known too."""
     size = sum(dmas.size for dmas in moved)
     if not row.by_hand or size == row.bytes:
         return row
@@ -64,7 +64,7 @@ def _with_schedule_counts(row: OperandTraffic, moved: Sequence[OperandDmas]) -> 
 
 #: Addresses in VMEM count rows of 128 lanes of 32 bits.
 _ROW = 512
-#: What the number of the first scratch operand's allocation may be: 2 with libtpu 0.0.42, 3 with
+#: The possible numbers of the first scratch operand's allocation: 2 with libtpu 0.0.42, 3 with
 #: 0.0.50.1. In an address it is one more.
 _FIRST_SCRATCH_NUMBERS = (2, 3)
 
@@ -73,7 +73,7 @@ _FIRST_SCRATCH_NUMBERS = (2, 3)
 class ManualTransfer:
     """A transfer of manual DMA, its slot, and the semaphore that counts it.
 
-    `awaited` is the cycle at which the core has waited for it, None if it never does.
+    `awaited` is the cycle when the core has finished waiting for it; None if it never waits.
     """
 
     transfer: Transfer
@@ -116,7 +116,7 @@ class _AllocationNames:
         self._first = self._fitting(landings)
 
     def _fitting(self, landings: Sequence[Landing]) -> int | None:
-        """The first scratch operand's number: the one that names most; None where several do."""
+        """The first scratch operand's number that gives the most names; None for several such."""
         flags = {_allocation(landing.flag)[0] for landing in landings}
         places = {
             _allocation(landing.place // self._rows)[0]
@@ -160,13 +160,13 @@ class _AllocationNames:
 
 
 def _allocation(address: int) -> tuple[int, int]:
-    """The number of an allocation, and how far behind its beginning an address lies."""
+    """The number of an address's allocation, and the offset in it."""
     number, offset = divmod(address, 1 << ALLOCATION_SHIFT)
     return number - 1, offset
 
 
 def _part(operand: Operand, offset: int) -> str:
-    """Which part of a buffer begins so many bytes behind it, by its leading dimension."""
+    """The part of a buffer that begins at an offset in bytes, by its leading dimension."""
     shape = operand.array.shape
     if len(shape) < 3:
         return operand.name
@@ -202,12 +202,12 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """Of computing, the part during which something is on its way."""
+        """The fraction of `computing` during which a manual DMA is in flight."""
         return self.hidden / self.computing if self.computing else 0.0
 
 
 def overlap(kernel: Prediction, copies: Sequence[ManualTransfer], until: float) -> Overlap:
-    """What overlaps up to a cycle, as far as single events were kept."""
+    """The overlap up to a cycle, as far as single events were kept."""
     schedule = kernel.schedule
     assert schedule is not None
     waits = [(stall.start, stall.end) for stall in schedule.stalls if stall.start < until]
@@ -217,7 +217,7 @@ def overlap(kernel: Prediction, copies: Sequence[ManualTransfer], until: float) 
 
 
 def merged_spans(spans: Iterator[Span]) -> list[Span]:
-    """Spans that touch or overlap, as one each; in order."""
+    """Spans in order, with those that touch or overlap merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -267,13 +267,13 @@ def _length(spans: Sequence[Span] | Iterator[Span]) -> float:
     return sum(end - start for start, end in spans)
 
 
-#: Of an operand with more slots, such as one for each row of a gather, there is one lane for all.
+#: An operand with more slots, such as one for each row of a gather, gets a single lane.
 MAX_SLOTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a slot does from `start` to `end` (cycles), with the bytes that it moves meanwhile."""
+    """A slot's state from `start` to `end` (cycles), with the bytes that move meanwhile."""
 
     name: str
     start: float
@@ -283,7 +283,7 @@ class Phase:
 
 @dataclass(slots=True)
 class _ConcurrentCopies:
-    """Copies that are on their way to or from one slot together."""
+    """Copies that are in flight to or from one slot at the same time."""
 
     start: float
     end: float
@@ -292,7 +292,7 @@ class _ConcurrentCopies:
 
 
 def slot_lanes(copies: Sequence[ManualTransfer], end: float) -> dict[str, list[Phase]]:
-    """Up to a cycle, what each slot does, by "x_ref → came[0]" or "goes[0] → o_ref"."""
+    """Each slot's phases up to a cycle, by "x_ref → came[0]" or "goes[0] → o_ref"."""
     by_way: dict[tuple[str, bool], dict[str, list[ManualTransfer]]] = {}
     for copy in copies:
         key = copy.transfer.operand, copy.transfer.inward

@@ -1,4 +1,4 @@
-"""Bottlenecks: bytes moved more often than needed, padding, copies by XLA.
+"""Bottlenecks: bytes moved more often than needed, padding, XLA's copies.
 
 `bottlenecks` adds the other causes, and ranks all of them.
 """
@@ -32,26 +32,26 @@ class Bottleneck:
 
 _WHY = {
     CopyReason.KEPT: (
-        "XLA copies {} before the kernel, {}: an output takes its place, by input_output_aliases, "
+        "XLA copies {} before the kernel, {}: input_output_aliases gives its buffer to an output, "
         "and the launch's caller keeps it."
     ),
     CopyReason.READ_LATER: (
-        "XLA copies {} before the kernel, {}: an output takes its place, by input_output_aliases, "
+        "XLA copies {} before the kernel, {}: input_output_aliases gives its buffer to an output, "
         "and it is read once more."
     ),
     CopyReason.ELSEWHERE: (
-        "XLA copies {} after the kernel, {}: the caller donates the array that it is to replace, "
-        "and the kernel writes it elsewhere."
+        "XLA copies {} after the kernel, {}: the caller donates the array that it replaces, "
+        "and the kernel writes it to another buffer."
     ),
     CopyReason.EXCHANGED: (
-        "XLA copies {} twice after the kernel, {}: it and another output lie in each other's "
-        "places, as input_output_aliases says."
+        "XLA copies {} twice after the kernel, {}: by input_output_aliases, it and another output "
+        "lie in each other's places."
     ),
 }
 _TRY = {
     CopyReason.KEPT: (
-        "Alias an input only if the caller gives it away, by donate_argnames of jax.jit: the "
-        "others are no places for results."
+        "Alias an input only if the caller gives it away, by donate_argnames of jax.jit: a kernel "
+        "can't overwrite the others."
     ),
     CopyReason.READ_LATER: (
         "Alias an input only in the last kernel that reads it, and pass it to that kernel once."
@@ -109,7 +109,7 @@ def excess_bytes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck
         if excess <= 0:
             continue
         cycles = excess / own.sharing / own.bandwidth * chip.clock
-        if own.schedule:  # bytes that move while the core computes cost nothing
+        if own.schedule:  # bytes that move during compute cost nothing
             cycles = min(cycles, own.schedule.stalled)
         size = excess if other else 0
         against = "par" if other else "needed"
@@ -123,7 +123,7 @@ def excess_bytes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck
         why = f"{label} moves {format_bytes(row.bytes)} in {row.moves:,} blocks: {reuse}"
         kept = par.reuse[par_position] if par and par_position is not None else None
         if other and kept and kept != reuse:
-            same = "never lets go of it" if kept.axis is None else f"keeps it for {kept.kept}"
+            same = "keeps it for all steps" if kept.axis is None else f"keeps it for {kept.kept}"
             why += f"; par {same}"
         elif other and other.bytes:
             why += f"; par moves {format_bytes(other.bytes)} in {other.moves:,}"
@@ -141,7 +141,7 @@ def excess_bytes(own: Prediction, par: Prediction | None) -> Iterator[Bottleneck
 
 
 def _unstacked(own: Prediction, par: Prediction, position: int) -> OperandTraffic | None:
-    """An input of par of which this operand may be a stack of copies, by its shape."""
+    """The input of par of which this operand may be a stack of copies, by its shape."""
     row = own.traffic.operands[position]
     arrays = [operand.array for operand in own.traffic.operands]
     for other in par.traffic.operands:
@@ -201,43 +201,43 @@ def _wider_dtype(own: Prediction, position: int, narrow: OperandTraffic) -> Bott
         f"{label} is {row.array.dtype} where par's is {narrow.array.dtype}",
         f"{label} moves {format_bytes(mine)}: it is {row.array} where par has {narrow.array}, "
         f"which moves {format_bytes(pars)}.",
-        "Leave arrays in the dtype that they have: cast in the kernel, after the load, where each "
-        "element is in VMEM already.",
+        "Leave arrays in their dtype: cast in the kernel, after the load, where each element is in "
+        "VMEM already.",
         cycles,
         more,
     )
 
 
 _STACKED = (
-    "Hand over the one array, without copies. A block stays in VMEM along each grid axis that its "
-    "index map does not look at; for jax.vmap, that is in_axes=None."
+    "Pass the one array, without copies. A block stays in VMEM along each grid axis that its index "
+    "map doesn't use; for jax.vmap, that is in_axes=None."
 )
 _REFETCHED = (
-    "A block moves whenever its index differs from the step before's. Order the grid so that the "
-    "innermost axis is one that this operand's index map does not look at."
+    "A block moves whenever its index differs from the previous step's. Order the grid so that "
+    "this operand's index map doesn't use the innermost axis."
 )
 _REFETCHED_SMALL = (
     "Take larger blocks, as par does: an operand is read again for every block of the dimensions "
-    "that it does not have, so twice the block size there is half the traffic."
+    "that it doesn't have, so twice the block size there is half the traffic."
 )
 _REFETCHED_ALONE = (
-    "An operand is read again for every block of the grid dimensions that its index map does not "
-    "look at: larger blocks along those, or a grid that has them innermost, read it less often."
+    "An operand is read again for every block of the grid dimensions that its index map doesn't "
+    "use: larger blocks along those, or a grid that has them innermost, read it less often."
 )
 _COPIED_AGAIN = (
-    "What a step needs again stays in VMEM: copy each part once, or hand the loop that needs it "
-    "least to the outside."
+    "Keep in VMEM the data that a step needs again: copy each part once, or make the loop that "
+    "needs it least the outer one."
 )
 _PADDED = (
-    "Let a dimension of at least 128 run along the lanes (the last), and one of at least 8 along "
-    "the sublanes (the last but one): transpose, or join dimensions."
+    "Put a dimension of at least 128 along the lanes (the last), and one of at least 8 along the "
+    "sublanes (the second to last): transpose, or join dimensions."
 )
 
 
 def _padding(label: str, row: OperandTraffic) -> str:
     part = row.padding / (row.bytes or 1)
     return (
-        f"{part:.0%} of what {label} moves is padding: {row.array} lies in HBM and VMEM in tiles "
+        f"{part:.0%} of {label}'s bytes are padding: {row.array} lies in HBM and VMEM in tiles "
         "of 8 sublanes by 128 lanes of 32 bits."
     )
 

@@ -17,10 +17,10 @@ _INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
-#: What stands for no estimate: the largest number that fits, half of it, or anything of this size.
+#: From here on, an estimate means "none": XLA writes the largest number that fits, or half of it.
 _NO_CYCLES = 1 << 60
 
-#: Instructions that name, group or reinterpret what is there already.
+#: Instructions that only name, group or reinterpret existing data.
 _FREE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 
 
@@ -32,8 +32,8 @@ def kernel_instructions(hlo: str) -> list[str]:
 def estimated_cycles(hlo: str) -> tuple[int, tuple[str, ...]]:
     """XLA's own estimate for a program: cycles of all instructions of its entry computation.
 
-    Also the operations for which it has none, in alphabetical order: with these, the cycles are
-    too few. Among them are loops, since how often their bodies run is not in the text.
+    Also the operations without an estimate, in alphabetical order: if there are any, the cycles are
+    too few. Loops are among them, because the text doesn't have their numbers of iterations.
     """
     entry = hlo[hlo.index("\nENTRY ") :]
     cycles, missing = 0, set[str]()
@@ -58,14 +58,14 @@ _NAME = re.compile(r"%([\w.\-]+)")
 _ARRAY = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\](\{[^}]*\})?")
 _BITS = re.compile(r"\d+")
 
-#: Instructions that name, group or reinterpret what is there already, and the ends of those that
-#: were started before.
+#: Instructions that only name, group or reinterpret existing data, and the ends of those that were
+#: started before.
 _LOOPS = ("while", "conditional", "call")
 _IN_VMEM = "S(1)"
 
 
 def has_loops(hlo: str) -> bool:
-    """Whether the entry computation runs others as often as only they know."""
+    """Whether the entry computation has instructions that run others repeatedly."""
     return any(found[3] in _LOOPS for found in map(_XLA_INSTRUCTION.match, _entry(hlo)) if found)
 
 
@@ -96,7 +96,7 @@ def _entry(hlo: str) -> list[str]:
 
 
 def bytes_in_hbm(types: str) -> int:
-    """The bytes of the arrays that a type in HLO's text names, those that lie in VMEM aside."""
+    """The bytes of the arrays that a type in HLO's text names, without those in VMEM."""
     return sum(
         math.prod(int(n) for n in shape.split(",") if n) * _bits(dtype) // 8
         for dtype, shape, layout in _ARRAY.findall(types)
@@ -105,7 +105,7 @@ def bytes_in_hbm(types: str) -> int:
 
 
 def _arguments(rest: str) -> str:
-    """What stands before the parenthesis that closes an instruction's operands."""
+    """The text before the parenthesis that closes an instruction's operands."""
     depth = 1
     for place, letter in enumerate(rest):
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -115,6 +115,6 @@ def _arguments(rest: str) -> str:
 
 
 def _bits(dtype: str) -> int:
-    """How many bits an element takes: pred[] takes a byte."""
+    """The bits of an element; pred[] takes a byte."""
     found = _BITS.search(dtype)
     return int(found[0]) if found else 8

@@ -1,7 +1,7 @@
 """One kernel on a terminal: its bound, time, traffic, VMEM.
 
-`kernel_block` draws a prediction at any width from 40 columns on. `launch_screen` puts the kernels
-of a launch together.
+`kernel_block` draws a prediction at any width of at least 40 columns. `launch_screen` combines the
+kernels of a launch.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class FirstThatFits:
 
 
 _LABEL = re.compile(r" {2}(\w+) {1,6}(?=\S)")
-_INDENT_COLUMNS = 9  # columns that a paragraph's further lines are indented by
+_INDENT_COLUMNS = 9  # the indentation of a paragraph's further lines
 
 
 def labelled_paragraphs(message: str, style: str = "") -> RenderableType:
     """A finding's message as a table of labels and paragraphs, which wraps at any width.
 
-    The lines before the first label have the style `style`. Lines that are indented further than
+    The lines before the first label have the style `style`. Lines that are indented more than
     their paragraph, such as code, are not joined.
     """
     head: list[str] = []
@@ -90,7 +90,7 @@ def labelled_paragraphs(message: str, style: str = "") -> RenderableType:
 
 
 NO_TIME = (
-    "time: not predicted for copies between chips, since there are no published times to compare "
+    "time: not predicted for copies between chips, because there are no published times to compare "
     "with. Stars are for bytes, to HBM and over the links"
 )
 
@@ -102,7 +102,7 @@ def sent_bytes(kernels: Sequence[Prediction], collectives: tuple[Collective, ...
 
 
 def min_link_time(routes: Sequence[Route] | None, chip: Chip) -> str:
-    """The time that the busiest link takes at its full bandwidth; "" if unknown."""
+    """The time that the busiest link needs at its full bandwidth; "" if unknown."""
     return (
         f"≥ {format_time(busiest_link_bytes(routes) / chip.link)}" if routes and chip.link else ""
     )
@@ -117,20 +117,20 @@ def route_lines(title: str, routes: Sequence[Route] | None) -> Iterator[str]:
 
 
 def kernel_notes(kernel: Prediction) -> Iterator[str]:
-    """Everything that a reader has to know before reading the kernel's numbers."""
+    """Notes that a reader needs before the kernel's numbers."""
     yield from unwritten_notes(kernel)
     yield from run_count_notes(kernel.runs)
     yield from xla_copy_notes(kernel)
     if kernel.least:
         yield (
-            f"its time is a lower bound ({kernel.least}): HBM's full bandwidth is counted for what "
-            "such a DMA reads and for what it writes"
+            f"its time is a lower bound ({kernel.least}): reads and writes of such a DMA are "
+            "counted at HBM's full bandwidth"
         )
     if kernel.sharing > 1:
         shared = "work" if kernel.beside else "grid"
         yield (
-            f"{kernel.sharing} TensorCores share its {shared}: what follows is the part of the one "
-            f"that has most of it, with 1/{kernel.sharing} of the chip's bandwidth"
+            f"{kernel.sharing} TensorCores share its {shared}: the numbers below are for the core "
+            f"with the most work, with 1/{kernel.sharing} of the chip's bandwidth"
         )
 
 
@@ -140,7 +140,7 @@ def xla_copy_notes(kernel: Prediction) -> Iterator[str]:
         names = ", ".join(dict.fromkeys(kernel.labels[each.operand] for each in kernel.copied))
         yield (
             f"XLA copies {names}: {format_bytes(kernel.copied_bytes)} are read and written around "
-            "the kernel, which are in the launch's time and bytes"
+            "the kernel, and count in the launch's time and bytes"
         )
 
 
@@ -148,18 +148,17 @@ def run_count_notes(runs: RunCount) -> Iterator[str]:
     """Notes on the loops and branches around a kernel."""
     if runs.times != 1:
         yield (
-            f"a loop around it makes {runs.times:,} runs of it; what follows is of one of them, "
-            "and all of them are in the launch's time and bytes"
+            f"a loop around it runs it {runs.times:,} times; the numbers below are for one run, "
+            "the launch's time and bytes for all runs"
         )
     if runs.untold:
         yield (
-            "how many turns the loop around it makes is known only at run time: the launch's time "
-            "and bytes are those of one turn"
+            "the loop around it has a length that is known only at run time: the launch's time "
+            "and bytes are for one iteration"
         )
     if runs.conditional:
         yield (
-            "it stands in a branch of lax.cond: the launch's time and bytes are those where every "
-            "branch is taken"
+            "it is in a branch of lax.cond: the launch's time and bytes count every branch as taken"
         )
 
 
@@ -199,7 +198,7 @@ def _paragraphs(call: KernelCall, failure: LibtpuRefusal) -> Iterator[str]:
 
 
 BAR = 24
-_MIN_SHARE = 0.005  # of the time: less than that rounds to 0 %
+_MIN_SHARE = 0.005  # of the time: smaller shares round to 0 %
 _INDENT = (0, 0, 0, 2)
 _UNKNOWN = "–"
 _BY_HAND = "by hand"
@@ -211,12 +210,12 @@ _ROLES = {Role.PREFETCH: "prefetch", Role.INPUT: "in", Role.OUTPUT: "out", Role.
 def kernel_block(
     kernel: Prediction, refused: str = "", whole: float | None = None
 ) -> RenderableType:
-    """One kernel. `refused` is why the compiler refuses it; `whole` the launch's seconds."""
+    """One kernel. `refused` is the compiler's reason to refuse it; `whole` the launch's seconds."""
     inside: list[RenderableType] = []
     if kernel.failure:
         inside.append(labelled_paragraphs(refused or refusal(kernel.call, kernel.failure), "red"))
     elif kernel.unknown and (kernel.compiled or kernel.call.unknown):
-        inside.append(Text(f"no time can be told: {kernel.unknown}", "yellow"))
+        inside.append(Text(f"no predicted time: {kernel.unknown}", "yellow"))
     inside += [Text(f"{text}.", "red") for text in kernel.outside]
     inside += [Text(text, "yellow") for text in kernel_notes(kernel)]
     if line := roofline(kernel):

@@ -33,7 +33,7 @@ def baselines_screen(measured: Measured, name: str, drawn: str, chip: str) -> Re
     ]
     for program in measured.programs:
         parts += ["", *_program(program.name, program.baseline or Baseline(missing="not asked"))]
-    parts += ["", Text("right or wrong is not asked here: pytest -k " + name, "dim")]
+    parts += ["", Text(f"This doesn't check correctness. Run pytest -k {name} for that.", "dim")]
     return Group(*parts)
 
 
@@ -51,7 +51,7 @@ def _program(name: str, baseline: Baseline) -> list[RenderableType]:
 
 
 MAX_ADVICE = 3
-_MIN_SHARE = 0.04  # of the time; what is less is not worth a word
+_MIN_SHARE = 0.04  # of the time; smaller causes are left out
 UNKNOWN = "–"
 
 
@@ -59,9 +59,9 @@ UNKNOWN = "–"
 class Side:
     """One launch on a screen: its kernels, in program order.
 
-    `trouble` is the reason if there are none (short for par). `refusals` align with `kernels` and
-    say why the compiler refuses one. `todo`: the launch is still to be written. `collectives` are
-    the collective operations around the kernels.
+    `trouble` is the reason if there are none (short for par). `refusals` align with `kernels`: the
+    compiler's reason if it refuses one. `todo`: the launch is still to be written. `collectives`
+    are the collective operations around the kernels.
     """
 
     title: str
@@ -217,7 +217,7 @@ def _xla_notes(xla: Estimate, chip: Chip) -> Iterator[str]:
             "bandwidth and peaks"
         )
     elif not xla.missing or xla.cycles:
-        yield f"{program}. Its bytes, and so the least time for them, are not known"
+        yield f"{program}. Its bytes, and so the least time for them, are unknown"
     else:
         yield f"{program}: {xla.missing}"
         return
@@ -235,7 +235,7 @@ def _ratio(values: Sequence[float | None]) -> str:
 
 
 def _ratio_of_times(sides: Sequence[Side]) -> str:
-    """The ratio of the times. It is a lower bound if the launch's time is; none if par's is."""
+    """The ratio of the times: a lower bound if the launch's time is one, none if par's is."""
     if any(side.least for side in sides[1:]):
         return ""
     ratio = _ratio([side.seconds for side in sides])
@@ -301,8 +301,8 @@ def _to_try(own: Side, par: Side | None) -> list[RenderableType]:
 
 _AT_THE_LIMIT = (
     "Nothing to save: HBM is busy nearly all of the time, and hardly any byte moves twice. Only "
-    "other arrays would take less time: a narrower dtype, or one kernel instead of two, so that "
-    "the arrays between them stay in VMEM."
+    "different arrays would take less time: a narrower dtype, or one kernel instead of two, so "
+    "that the arrays between them stay in VMEM."
 )
 
 
@@ -332,7 +332,7 @@ def _collective_notes(side: Side | None) -> Iterator[str]:
         links = f"{size} over the links of each chip"
         yield f"{collective.name} over {axes} of {arrays}: {links}{where}"
     if side and side.collectives and side.seconds:
-        yield "time: of the kernels alone; what is sent between them comes on top"
+        yield "time: of the kernels alone; the collectives between them take extra time"
 
 
 def _notes(launch: Launch) -> Iterator[str]:

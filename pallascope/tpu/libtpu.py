@@ -24,11 +24,11 @@ from pallascope.model import Axes, mesh_size
 from pallascope.tools.versions import extras_available, install_hint, linux_only_message
 from pallascope.tpu.chips import Chip
 
-#: XLA:CPU runs what the interpreter runs without the algebraic simplifier, and libtpu reads the
-#: same environment. For a TPU, the simplifier belongs to what is predicted.
+#: XLA:CPU runs the interpreter's programs without the algebraic simplifier, and libtpu reads the
+#: same environment. A prediction for a TPU needs the simplifier.
 _ALL_PASSES = {"xla_disable_hlo_passes": ""}
 
-#: Under which libtpu loads where no TPU is, beside other processes that use it, and in silence.
+#: Lets libtpu load without a TPU, next to other processes that use it, and without output.
 _ENVIRONMENT = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -39,9 +39,9 @@ _ENVIRONMENT = {
     "TPU_STDERR_LOG_LEVEL": "3",
     "TPU_MIN_LOG_LEVEL": "3",
 }
-#: The listing after register allocation: of the later ones, bundles that only wait are gone.
+#: The listing after register allocation; later listings leave out bundles that only wait.
 LISTING = "packed-bundles-post-ra"
-#: Else operands may be put into VMEM before the kernel runs, and their traffic goes unseen.
+#: Otherwise operands may be put into VMEM before the kernel runs, which hides their traffic.
 _OPERANDS_IN_HBM = {
     "xla_vf_vmem_memory_space_assignment": False,
     "xla_gf_vmem_memory_space_assignment": False,
@@ -54,7 +54,7 @@ class CompilerUnavailable(RuntimeError):
 
 
 def unavailable_reason() -> str:
-    """The reason if libtpu can't be used here, otherwise ""; found out without loading it."""
+    """The reason if libtpu can't be used here, otherwise ""; doesn't load libtpu."""
     if importlib.util.find_spec("libtpu") is None:
         return (
             install_hint("tpu")
@@ -68,7 +68,7 @@ def unavailable_reason() -> str:
 
 
 def not_checked_message(reason: str, subject: str = "and its time there") -> str:
-    """The note that, for `reason`, neither acceptance by the compiler nor `subject` was checked."""
+    """The note that, because of `reason`, the compiler's acceptance and `subject` are unchecked."""
     return f"not checked: whether the TPU's compiler accepts it, {subject} ({reason})"
 
 
@@ -80,7 +80,7 @@ def version_mismatch() -> str:
 
 
 def _versions() -> tuple[str, str]:
-    """The libtpu that is installed, and the one that jax's extra "tpu" asks for ("" if none)."""
+    """The installed libtpu, and the one that jax's extra "tpu" requires ("" if none)."""
     try:
         installed = importlib.metadata.version("libtpu")
         requirements = importlib.metadata.requires("jax") or []
@@ -101,7 +101,7 @@ def lower_for_mesh(
 ) -> Any:
     """Trace and lower a kernel for a mesh of devices of the chip's topology.
 
-    Raises CompilerUnavailable, and what jax raises.
+    Raises CompilerUnavailable; propagates exceptions from jax.
     """
     import jax
     import numpy as np
@@ -128,7 +128,7 @@ def lower_for_mesh(
 def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     """Trace and lower a function for one device of the chip's topology.
 
-    Raises CompilerUnavailable, and what jax raises.
+    Raises CompilerUnavailable; propagates exceptions from jax.
     """
     import jax
 
@@ -139,17 +139,17 @@ def lower(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> Any:
     with for_chip(chip.kind, chip.cores):
         # A new function each time, because jax caches by function: a cached one isn't compiled
         # again, and libtpu would dump nothing.
-        # Without arguments, only out_shardings says for which device it is compiled.
+        # Without arguments, only out_shardings names the device to compile for.
         launched = jax.jit(lambda *arrays: function(*arrays), out_shardings=sharding)
         traced = launched.trace(*placed)
         return traced.lower(lowering_platforms=("tpu",))
 
 
 def compiled(lowered: Any, **options: int) -> str:
-    """Compile a lowered program to scheduled HLO. Raises what the compiler raises."""
+    """Compile a lowered program to scheduled HLO. Propagates exceptions from the compiler."""
     import jax
 
-    # jax would store the program, if it stores any, but can't load it again: there is no TPU.
+    # jax would store the program in its cache, but couldn't load it again: there is no TPU.
     option = "jax_persistent_cache_min_compile_time_secs"
     previous = getattr(jax.config, option)
     jax.config.update(option, math.inf)
@@ -183,7 +183,7 @@ def _folder() -> Path:
 
 @functools.cache
 def _loaded_by_pid() -> int:
-    """The process that has loaded libtpu."""
+    """The process that loaded libtpu."""
     return os.getpid()
 
 
@@ -202,7 +202,7 @@ def _topology(name: str) -> Any:
 
 
 def device(chip: Chip) -> Any:
-    """A device of the kind, to compile for. Raises CompilerUnavailable."""
+    """A device of the chip's kind to compile for. Raises CompilerUnavailable."""
     return _devices(chip)[0]
 
 

@@ -28,23 +28,23 @@ from pallascope.tpu.vmem import (
 class LibtpuRefusalKind(enum.Enum):
     """The kind of a libtpu error."""
 
-    VMEM = "vmem"  # it asks for more vector memory than there is
+    VMEM = "vmem"  # it needs more vector memory than there is
     SMEM = "smem"  # … scalar memory
     SEMAPHORES = "sflag"  # … semaphores
-    HBM = "hbm"  # its arrays do not fit into the chip's main memory
+    HBM = "hbm"  # its arrays don't fit into the chip's main memory
     CORES = "cores"  # its mesh has more TensorCores than the chip
-    LOWERING = "lowering"  # Mosaic's lowering in jax, before libtpu saw it
-    UNSUPPORTED = "unsupported"  # libtpu's Mosaic can't do what it says
-    ABORT = "abort"  # libtpu ended its process over it
-    INTERNAL = "internal"  # all else
+    LOWERING = "lowering"  # jax's Mosaic lowering refused it, before libtpu
+    UNSUPPORTED = "unsupported"  # libtpu's Mosaic doesn't support an operation
+    ABORT = "abort"  # libtpu ended its process because of it
+    INTERNAL = "internal"  # anything else
 
 
 @dataclass(frozen=True, slots=True)
 class LibtpuRefusal:
     """A parsed error of libtpu. Sizes are in bytes; 0 if the message has none.
 
-    `operation` is MLIR's name of what was compiled, such as "tpu.vector_load", and `types` what it
-    was applied to. `file` and `place` are the kernel's line, where the exception knows it.
+    `operation` is MLIR's name of the operation that failed, such as "tpu.vector_load", and `types`
+    its operands' types. `file` and `place` are the kernel's line if the exception has it.
     """
 
     kind: LibtpuRefusalKind
@@ -69,7 +69,7 @@ _SINGLE = re.compile(
 _HBM = re.compile(r"required for HLO temporaries \((\S+)\) exceeds available HBM \((\S+)\)")
 _LISTED = re.compile(r"^ *\d+\. Size: (\S+)$(.*?)^ *={5,}$", re.MULTILINE | re.DOTALL)
 _MOSAIC = re.compile(r"Mosaic failed to compile TPU kernel[^\n]*?: (.*)", re.DOTALL)
-#: An error's number and name; MLIR's text of what it failed at.
+#: An error's number and name; MLIR's text of the operation that failed.
 _NOISE = re.compile(r"^E\d+: \w+: |(?<=[a-z]'): %\d+ = .*")
 _OPERATION = re.compile(
     r'"([a-z_]+\.[a-z_]+)"\(.*?\) *(?:<\{.*?\}> *)?(?:\{.*?\} *)?: *(\(.*)$', re.MULTILINE
@@ -207,14 +207,14 @@ def _bytes(size: str) -> int:
 
 
 def _place_in(text: str) -> tuple[str, SourceLine | None]:
-    """The innermost line of the call chain that the text gives which is not jax's own."""
+    """The innermost line of the text's call chain that isn't jax's own."""
     location = re.search(r"loc\((.*)\)$", text, re.MULTILINE)
     frames = _FRAME.findall(location[1]) if location else []
     return _innermost((file, int(line)) for file, line in frames)
 
 
 def _place_of(error: BaseException) -> tuple[str, SourceLine | None]:
-    """The same for the traceback: where jax knows the kernel's lines, it puts them at its end."""
+    """The same for the traceback: if jax knows the kernel's lines, they are at its end."""
     return _innermost(reversed(list(_frames(error.__traceback__))))
 
 
@@ -229,7 +229,7 @@ _LIBRARY = re.compile(r"[/\\](?:jax|jaxlib)[/\\]|^<")
 
 
 def _innermost(frames: Iterable[tuple[str, int]]) -> tuple[str, SourceLine | None]:
-    """The first frame, from inside out, that is not jax's; none beyond those of this package."""
+    """The innermost frame that isn't jax's, inside of this package's own frames."""
     for file, line in itertools.takewhile(lambda frame: not frame[0].startswith(_OURS), frames):
         if not _LIBRARY.search(file):
             return file, SourceLine(line, linecache.getline(file, line).strip())

@@ -25,7 +25,7 @@ class LoweredProgram:
 
 
 def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> LoweredProgram:
-    """Trace and lower `function(*args)` for one TensorCore of a chip. Raises what jax raises."""
+    """Trace and lower `function(*args)` for one TensorCore. Propagates exceptions from jax."""
     import jax
 
     from pallascope.kernels.lowering import for_chip
@@ -60,7 +60,7 @@ def lower_for_sharding(program: LoweredProgram, sharding: Any, platform: str) ->
     import jax
 
     placed = [jax.ShapeDtypeStruct(t.shape, _dtype(t), sharding=sharding) for t in program.inputs]
-    # Without inputs, only the outputs say for which device it is compiled.
+    # Without inputs, only the outputs name the device to compile for.
     launched = jax.jit(export_from_program(program, platform).call, out_shardings=sharding)
     return launched.trace(*placed).lower(lowering_platforms=(platform,))
 

@@ -1,12 +1,12 @@
 """The predicted timeline as a trace for Perfetto.
 
-Each kernel is a process. Its lanes are the grid steps, the core, which computes or waits, the HBM
+Each kernel is a process. Its lanes are the grid steps, the core (computing or waiting), the HBM
 bus, and one or more for each operand and direction, where a slice is a DMA from its start to its
-arrival. Slices on one lane never overlap: a DMA that starts before an earlier one of its operand
-has arrived gets another lane. With manual DMA, each slot of a buffer has a lane (`slot_lanes`).
+arrival. Slices on one lane never overlap: if a DMA starts before an earlier one of its operand has
+arrived, it gets another lane. With manual DMA, each slot of a buffer has a lane (`slot_lanes`).
 
-Format: the "Trace Event Format", JSON object form; complete events ("X") and metadata ("M") alone.
-Times in µs, from the launch's beginning, to three digits.
+Format: the "Trace Event Format", JSON object form, with only complete events ("X") and metadata
+("M"). Times are in µs from the launch's beginning, to three digits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pallascope.tpu.dma_buffers import manual_transfers, slot_lanes
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.schedule import Schedule, Stall, Transfer
 
-#: How many transfers, stalls and steps of a kernel a trace shows: about 8 MB of JSON.
+#: The number of a kernel's transfers, stalls and steps in a trace: about 8 MB of JSON.
 MAX_EVENTS = 20_000
 
 STEPS, CORE, BUS = "grid steps", "core", "HBM"
@@ -34,7 +34,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something that takes from `start` to `end`, in cycles of its kernel."""
+    """A slice from `start` to `end`, in cycles of its kernel."""
 
     name: str
     start: float
@@ -50,7 +50,7 @@ def trace(
 ) -> str:
     """The timelines of launches, each with its title, as one JSON text.
 
-    `most` is the number of events that the predictions were asked to keep. Kernels of a launch
+    `max_events` is the number of events that the predictions kept. Kernels of a launch
     follow one another; those without a schedule are left out.
     """
     events: list[Event] = []
@@ -105,8 +105,8 @@ def _metadata(name: str, process: int, thread: int, /, **args: Any) -> Event:
 def lanes(kernel: Prediction, max_events: int = MAX_EVENTS) -> Lanes:
     """The slices of one kernel's trace by lane, in order of time.
 
-    The first lane takes all of the kernel's cycles. Where more happened than was kept, everything
-    ends where the first list of events does, and the rest is one slice that says so.
+    The first lane covers all of the kernel's cycles. If more events happened than were kept, the
+    lanes end where the first list of events ends, and one more slice stands for the rest.
     """
     schedule = kernel.schedule
     assert schedule is not None
@@ -132,7 +132,7 @@ def lanes(kernel: Prediction, max_events: int = MAX_EVENTS) -> Lanes:
 
 
 def last_complete_cycle(schedule: Schedule, max_events: int = MAX_EVENTS) -> float:
-    """The cycle from which on a list of events is incomplete; else the schedule's end."""
+    """The cycle at which a list of events becomes incomplete; otherwise the schedule's end."""
     ends = [schedule.cycles]
     if len(schedule.turns) >= max_events:
         ends.append(schedule.turns[-1])
@@ -153,7 +153,7 @@ def _step_slices(kernel: Prediction, schedule: Schedule, end: float) -> Iterator
     if not turns and complete:
         yield Slice(kernel.call.name, 0.0, end)
         return
-    # A turn that the events do not cover to its end is part of the rest.
+    # An iteration that the events don't cover to its end is part of the rest.
     bounds = [0.0, *turns, *([end] if complete else [])]
     names = itertools.chain([SETUP], _step_names(kernel, len(turns) if complete else None))
     for (start, stop), name in zip(itertools.pairwise(bounds), names, strict=False):
@@ -164,9 +164,9 @@ def _step_slices(kernel: Prediction, schedule: Schedule, end: float) -> Iterator
 
 
 def step_spans(kernel: Prediction, max_events: int = MAX_EVENTS) -> tuple[float, ...]:
-    """When each grid step computes, in cycles: its begin, and after them all the last one's end.
+    """The cycles at which each grid step begins to compute, then the end of the last step.
 
-    As far as a list of `most` events goes. Empty where turns of the schedule are no grid steps.
+    Covers the first `max_events` events. Empty if the schedule's iterations aren't grid steps.
     """
     schedule = kernel.schedule
     assert schedule is not None
@@ -185,9 +185,9 @@ def _number_of_steps(kernel: Prediction) -> int:
 
 
 def _step_names(kernel: Prediction, turns: int | None) -> Iterator[str]:
-    """What each turn of the outermost loop does; `turns` is their number where it is known.
+    """A name for each iteration of the outermost loop; `turns` is their number if it is known.
 
-    A grid of more than one step takes two turns more: step n computes in turn n + 1.
+    A grid of more than one step takes two more iterations: step n computes in iteration n + 1.
     """
     grid = [size or 0 for size in kernel.traffic.grid]
     steps = _number_of_steps(kernel)
@@ -203,7 +203,7 @@ def _step_names(kernel: Prediction, turns: int | None) -> Iterator[str]:
 def _core_slices(
     stalls: Iterable[Stall], end: float, slots: Mapping[tuple[str, float], str]
 ) -> Iterator[Slice]:
-    """The core computes wherever it does not wait; `slots` by what arrives there, and when."""
+    """The core computes when it doesn't wait; `slots` by operand and arrival time."""
     now = 0.0
     for stall in stalls:
         if stall.end > end:
@@ -218,11 +218,11 @@ def _core_slices(
         yield Slice("computes", now, end)
 
 
-# ---- what moves ----
+# ---- transfers ----
 
 
 def _bus_slices(transfers: Iterable[Transfer], kernel: Prediction) -> Iterator[Slice]:
-    """Bytes on their way, one transfer after another; each arrives some time after its last."""
+    """The transfers' time on the bus, one after another; each arrives later, after the latency."""
     bytes_per_cycle = kernel.bandwidth / named(kernel.chip).clock
     for transfer in transfers:
         name = f"{transfer.operand} {_direction(transfer.inward)}"
@@ -238,7 +238,7 @@ def _by_lane(transfers: Iterable[Transfer]) -> dict[str, list[Transfer]]:
 
 
 def _non_overlapping_lanes(transfers: Iterable[Transfer]) -> list[list[Slice]]:
-    """The transfers of one operand in as few lanes as keep them from overlapping."""
+    """The transfers of one operand, in the smallest number of lanes without overlaps."""
     lanes: list[list[Slice]] = []
     for transfer in transfers:
         about = {"bytes": transfer.size}

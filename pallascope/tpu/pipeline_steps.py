@@ -1,12 +1,12 @@
-"""The blocks that a kernel's pipeline moves, grid step by grid step.
+"""The blocks that a kernel's pipeline moves on each grid step.
 
     >>> from pallascope.tpu.pipeline_steps import motions
     >>> (kernel,) = motions(matmul, x, y, chip="v5e", bm=128)
     >>> kernel.paths[0].first, kernel.paths[0].place
 
-An operand's block stays where it is for a *run* of grid steps. An input's is fetched for the first
-step of a run, an output's written back after the last. So the moves of an operand are its runs, and
-its bytes those of the places where they lie.
+An operand's block stays in place for a *run* of grid steps. An input's block is fetched for the
+first step of a run, an output's is written back after the last. So each run of an operand is one
+move, and its bytes are those of the run's place.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Ints = np.ndarray[Any, Any]
 
-#: How many grid steps are followed.
+#: The maximum number of grid steps to follow.
 MAX_STEPS = 50_000
 #: Tables of more elements are not copied.
 MAX_TABLE_CELLS = 65_536
@@ -45,11 +45,11 @@ MAX_TABLE_CELLS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Where one operand's block lies, run by run.
+    """The places of one operand's block, run by run.
 
-    `first` is the grid step on which each run begins and `place` the number of its place. A place
-    has `rank` entries in `starts` (in elements) and one in `sizes`: the bytes moved for it, padding
-    included. Places are numbered as they come.
+    `first` is the grid step on which each run begins, and `place` is the number of its place. A
+    place has `rank` entries in `starts` (in elements) and one in `sizes`: the bytes moved for it,
+    padding included. Places are numbered in order of first use.
     """
 
     first: tuple[int, ...]
@@ -62,8 +62,8 @@ class Path:
 class TableRead:
     """One read of a table in an index map: the row-major `cell` from each step in `first` on.
 
-    A cell of -1 says that a condition keeps it from reading. No steps: it can't be told what it
-    reads.
+    A cell of -1 means that a condition keeps the index map from reading. Without steps, the cells
+    are unknown.
     `operand` and `table` are positions among the operands of the kernel.
     """
 
@@ -75,12 +75,12 @@ class TableRead:
 
 @dataclass(frozen=True, slots=True)
 class BlockMotion:
-    """One kernel's blocks over its grid, as far as index maps and scalar prefetch tell.
+    """One kernel's blocks over its grid, as far as index maps and scalar prefetch determine them.
 
-    `labels`, `paths` and `tables` align with the operands: a path is None where there are no
-    blocks or none can be known (`traffic` says why), a table where there is none or its contents
-    are not known. `steps` is the size of the grid, 0 where that is not known; the first `shown` of
-    them are followed. `comm_timeline` is what the chips of a mesh do, where there is one.
+    `labels`, `paths` and `tables` align with the operands. A path is None if the operand has no
+    blocks or they are unknown (`traffic` has the reason); a table is None if there is none or its
+    contents are unknown. `steps` is the size of the grid, 0 if unknown; the first `shown` of
+    them are followed. `comm_timeline` describes the chips of a mesh, if there is one.
     """
 
     call: KernelCall
@@ -96,7 +96,7 @@ class BlockMotion:
 
 @dataclass(frozen=True, slots=True)
 class LaunchMotion:
-    """The kernels of one launch, in program order, or what was raised on the way to them."""
+    """The kernels of one launch, in program order, or the exception from tracing them."""
 
     problem: Problem | None = None
     kernels: tuple[BlockMotion, ...] = ()
@@ -108,7 +108,7 @@ def motions(
     """Follow the blocks of each kernel that `function(*args, **kwargs)` launches.
 
     Nothing is lowered, so a block that Mosaic refuses is followed like any other. `args` are
-    arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. Raises ValueError for an
+    arrays, or `jax.ShapeDtypeStruct`s if the contents don't matter. Raises ValueError for an
     unknown chip, and what tracing raises.
     """
     from pallascope.kernels import TracedLaunch, for_chip
@@ -122,7 +122,7 @@ def motions(
 def motions_of_launch(
     launch: TracedLaunch, args: Sequence[Any], chip: str, axes: Axes = ()
 ) -> tuple[BlockMotion, ...]:
-    """The same of a launch that was traced for this chip, by its name, or a mesh of such `axes`."""
+    """The same for a launch traced for the chip of this name, or for a mesh of such `axes`."""
     from pallascope.kernels import for_chip
 
     target = named(chip)
@@ -131,7 +131,7 @@ def motions_of_launch(
 
 
 def follow(kernel: TracedKernel, max_steps: int = MAX_STEPS) -> BlockMotion:
-    """Follow the first `most` steps of one kernel, which has been traced for a chip."""
+    """Follow the first `max_steps` steps of one kernel, which was traced for a chip."""
     blocks, operands = kernel.block_positions(), kernel.call.operands
     moved_traffic = traffic.traffic(
         kernel.call, blocks.grid, blocks.starts, blocks.unknown, kernel.copies()
@@ -161,10 +161,10 @@ def follow(kernel: TracedKernel, max_steps: int = MAX_STEPS) -> BlockMotion:
 def _path(
     operand: Operand, starts: Ints | None, row: OperandTraffic, max_steps: int
 ) -> Path | None:
-    """The runs that begin by step `most`: where one more does, the last that is shown has an end.
+    """The runs that begin by step `max_steps`; with one more, the last run that is shown ends.
 
-    A block that lies outside of the array is followed, and moves nothing that could be counted. A
-    table is one block, which is there from the first step on.
+    A block outside of the array is followed, but its bytes aren't counted. A table is one block,
+    which is there from the first step on.
     """
     if operand.role is Role.PREFETCH and row.bytes is not None:
         return Path((0,), (0,), (0,) * len(operand.array.shape), (row.bytes,))
@@ -189,7 +189,7 @@ def _path(
 
 
 def _places(starts: Ints) -> tuple[Ints, Ints]:
-    """The number of each row's place, counted as they come, and the row where each was first."""
+    """The number of each row's place, in order of first use, and the row of each first use."""
     _, at, inverse = np.unique(starts, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(at)
     number = np.empty(len(at), np.int64)
@@ -198,7 +198,7 @@ def _places(starts: Ints) -> tuple[Ints, Ints]:
 
 
 def _runs(values: Ints) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where each run of equal values begins, and its value."""
+    """The beginnings and the values of the runs of equal values."""
     first = np.append(0, np.flatnonzero(np.diff(values)) + 1)
     return tuple(first.tolist()), tuple(values[first].tolist())
 

@@ -4,7 +4,7 @@
     >>> (kernel,) = predictions(matmul, x, y, chip="v5e", bm=128)
     >>> kernel.seconds, kernel.traffic.bytes, kernel.vmem.used
 
-Works on any function that holds a `pallas_call` or a `pl.kernel`. Nothing is run.
+Works on any function with a `pallas_call` or a `pl.kernel`. Nothing is run.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     Builder = Callable[[TracedKernel, Chip], compiler.Build]
 
 
-#: Of a kernel that communicates: its schedule waits for what others do.
-COMMUNICATES = "it communicates with other chips, and how long that takes is not predicted"
+#: For a kernel that communicates: its schedule waits for other chips.
+COMMUNICATES = "it communicates with other chips, and the time for that isn't predicted"
 
 
 def predictions(
@@ -55,15 +55,15 @@ def predictions(
 ) -> tuple[Prediction, ...]:
     """A prediction for each kernel that `function(*args, **kwargs)` launches.
 
-    There is none for a kernel that XLA removes, since nothing uses its results or another one does
-    the same. A kernel in a loop around it (`lax.scan`, `lax.fori_loop`) counts once for each turn,
-    as `Prediction.runs` says.
+    XLA removes a kernel if nothing uses its results or another kernel does the same; it gets no
+    prediction. A kernel in a loop around it (`lax.scan`, `lax.fori_loop`) counts once for each
+    iteration: see `Prediction.runs`.
 
-    `args` are arrays, or `jax.ShapeDtypeStruct`s where the contents decide nothing. `events` is how
-    many single transfers and stalls a schedule keeps. Raises ValueError for an unknown chip, and
-    what tracing or Mosaic's lowering raises.
+    `args` are arrays, or `jax.ShapeDtypeStruct`s if the contents don't matter. `events` is the
+    number of single transfers and stalls that a schedule keeps. Raises ValueError for an unknown
+    chip, and any error of tracing or Mosaic's lowering.
 
-    The compiler runs in a process of its own, whatever has been done with jax in this one.
+    The compiler runs in a separate process, whatever this process has done with jax.
     """
     from pallascope.kernels import TracedLaunch, for_chip
 
@@ -77,12 +77,12 @@ def predictions(
 def predictions_of_launch(
     launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
 ) -> tuple[Prediction, ...]:
-    """The same of a launch that was traced for this chip, by its name. Raises NotLowered.
+    """The same for a launch that was traced for the chip of this name. Raises NotLowered.
 
-    One for several devices was traced for a mesh of these `axes`.
+    A launch for several devices was traced for a mesh of these `axes`.
 
-    Compiled in this process, which has to be one that jax has done nothing in: libtpu is loaded
-    here, and where it aborts, so does the process.
+    Compiles in this process, which must not have used jax before: libtpu is loaded here, and if it
+    aborts, this process ends.
     """
     target = named(chip)
     _load_libtpu_first(target)
@@ -108,18 +108,18 @@ def _predicted(
 
 
 def _load_libtpu_first(chip: Chip) -> None:
-    """Load libtpu as `libtpu` does it, before jax loads it in search of a TPU."""
+    """Load libtpu with `libtpu`'s settings, before jax loads it in search of a TPU."""
     with contextlib.suppress(compiler.CompilerUnavailable):
         libtpu.device(chip)
 
 
 def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Prediction:
-    """Predict one kernel, which has been traced for this chip; `build` asks the compiler."""
+    """Predict one kernel, which was traced for this chip; `build` calls the compiler."""
     blocks = kernel.block_positions()
     copies = kernel.copies()
     moved = traffic(kernel.call, blocks.grid, blocks.starts, blocks.unknown, copies)
     labels = distinct_names(kernel.call.operands)
-    # Where the grid is not known whole, no operand has starts.
+    # If the grid is only partly known, no operand has starts.
     grid = [size or 0 for size in blocks.grid]
     kept = tuple(
         None if starts is None or not len(starts) else reuse(grid, starts)
@@ -164,7 +164,7 @@ def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Pr
     core = dataclasses.replace(chip, bandwidth=chip.bandwidth_of_each(shared))
     try:
         arguments = build_result.bundles, core, _sources(kernel, labels), _words(kernel), events
-        # Of a grid, libtpu gives the first core most; over a mesh, the body chooses.
+        # libtpu gives the first core the largest part of a grid; in a mesh, the body chooses.
         schedules = [simulate(*arguments, core=number) for number in range(kernel.call.cores)]
     except NotUnderstood as reason:
         return prediction(compiled=True, unknown=str(reason), vmem=build_result.vmem)
@@ -179,19 +179,19 @@ def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Pr
 
 
 def _sent(copies: Dmas, grid: Sequence[int]) -> int | None:
-    """What a chip sends to others in one run, in bytes; None where nobody can tell."""
+    """The bytes that a chip sends to others in one run; None if unknown."""
     if copies.sent is None or not copies.each_step:
         return copies.sent
     return copies.sent * math.prod(grid)
 
 
 def _is_split(call: KernelCall) -> bool:
-    """Whether there is something to share: a parallel axis of one step stays on one core."""
+    """Whether cores can share the work: a parallel axis of one step stays on one core."""
     return any(call.grid[axis] != 1 for axis in call.parallel)
 
 
 def _too_many_cores(call: KernelCall, chip: Chip) -> LibtpuRefusal | None:
-    """Whether a mesh asks for cores that are not there; libtpu would run their parts in turn."""
+    """The error if a mesh has more cores than the chip; libtpu would run their parts in turn."""
     if call.cores <= chip.cores:
         return None
     has = f"{chip.cores} TensorCore{'s' * (chip.cores > 1)}"
@@ -200,7 +200,7 @@ def _too_many_cores(call: KernelCall, chip: Chip) -> LibtpuRefusal | None:
 
 
 def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
-    """Names that differ: a kernel that takes *refs calls all of its operands the same."""
+    """Distinct names: a kernel with *refs gives all of its operands the same name."""
     count = Counter(operand.name for operand in operands)
     seen: Counter[str] = Counter()
     labels = []
@@ -212,7 +212,7 @@ def distinct_names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
 
 
 def _sources(kernel: TracedKernel, labels: tuple[str, ...]) -> dict[OperandSource, str]:
-    """The operands by the schedule's numbers: grid sizes, inputs, and on from there, outputs."""
+    """The operands by the schedule's numbers: grid sizes, inputs, then outputs, numbered on."""
     operands = zip(kernel.call.operands, labels, strict=True)
     passed = [label for operand, label in operands if operand.role is not Role.SCRATCH]
     first = kernel.call.grid.count(None)
@@ -232,9 +232,9 @@ def _words(kernel: TracedKernel) -> dict[OperandSource, list[int]]:
 
 
 def _contradiction(moved: Traffic, labels: tuple[str, ...], schedule: Schedule) -> str:
-    """Where the schedule moves other bytes than the index maps ask for, one of them is misread.
+    """The first operand for which the schedule's bytes differ from the index map's; one is misread.
 
-    What a kernel copies by itself has no index map; of that the schedule knows more than the trace.
+    Manual DMA has no index map; for it, the schedule knows more than the trace.
     """
     scheduled = {(one.operand, one.inward): one.size for one in schedule.moved}
     for row, label in zip(moved.operands, labels, strict=True):

@@ -9,7 +9,7 @@ the longer of the two: the floor. The rest is exposed waiting, the latency of DM
                  longer than the busiest unit takes
     a unit       otherwise: the one that most of the issued bundles need
 
-So a matmul that computes for 99 % of its time is bound by the MXU, though its bytes take 71 %;
+So a matmul that computes for 99 % of its time is bound by the MXU, although its bytes take 71 %;
 one with 41 % of waiting, 29 % of MXU and 23 % for its bytes is bound by DMA latency.
 """
 
@@ -57,7 +57,7 @@ class Prediction:
     bounds on some step; then the kernel is wrong.
 
     `sharing` cores share the parallel axes of the grid. The schedule is that of the core with the
-    most work, at its share of HBM's bandwidth, so its time is the kernel's. `beside` are the
+    most work, with its share of HBM's bandwidth, so its time is the kernel's. `beside` are the
     schedules of a mesh's other cores, each of which chooses its own part of the work.
 
     `copied` are XLA's copies of aliased operands around each run, which count in `seconds`,

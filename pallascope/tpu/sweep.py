@@ -17,12 +17,12 @@ from pallascope.tpu.kernel_screen import FirstThatFits
 from pallascope.tpu.prediction import Prediction, roofline
 
 _TITLES = ("time", "HBM bytes", "VMEM", "bound by")
-_MIN_NOTE_WIDTH = 20  # columns that a remark gets at least
+_MIN_NOTE_WIDTH = 20  # the smallest width of a remark, in columns
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """One combination of sizes: the launch's kernels, or in a few words why there are none."""
+    """One combination of sizes: the launch's kernels, or a few words if there are none."""
 
     sizes: Mapping[str, int]
     kernels: tuple[Prediction, ...] = ()
@@ -30,7 +30,7 @@ class SweepRow:
 
     @property
     def seconds(self) -> float | None:
-        """Of all kernels together; None where one has no schedule."""
+        """The time of all kernels together; None if one has no schedule."""
         known = [k.seconds for k in self.kernels if k.seconds is not None]
         return sum(known) if self.kernels and len(known) == len(self.kernels) else None
 
@@ -52,7 +52,7 @@ class _Row:
 
 
 def table(rows: Sequence[SweepRow]) -> RenderableType:
-    """All combinations in the order given. At least one."""
+    """All combinations in the given order. At least one."""
     required = _required_shares(rows)
     reasons = [_rejection(row, required) for row in rows]
     accepted = [row for row, reason in zip(rows, reasons, strict=True) if not reason]
@@ -70,7 +70,7 @@ def table(rows: Sequence[SweepRow]) -> RenderableType:
 
 
 def _best(good: Sequence[SweepRow]) -> tuple[SweepRow | None, str]:
-    """The fastest; where no times are known, the one that moves the fewest bytes."""
+    """The fastest; if no times are known, the one that moves the fewest bytes."""
     timed = [row for row in good if row.seconds is not None]
     if timed:
         return min(timed, key=lambda row: row.seconds or 0.0), "fastest"
@@ -127,11 +127,11 @@ def _sweep_notes(rows: Sequence[SweepRow], best: SweepRow | None, title: str) ->
         yield Text(f"not checked: times, and whether it fits into VMEM ({reason})", "dim")
 
 
-# ---- what can't be ----
+# ---- rejected combinations ----
 
 
 def _rejection(row: SweepRow, required: Mapping[tuple[int, str], float]) -> str:
-    """Why a combination is none, in a few words; nothing where it is one."""
+    """The reason in a few words if a combination can't be used, otherwise ""."""
     if row.trouble:
         return row.trouble
     for kernel in row.kernels:
@@ -155,7 +155,7 @@ def _rejection(row: SweepRow, required: Mapping[tuple[int, str], float]) -> str:
 
 
 def _moved_shares(kernel: Prediction) -> dict[tuple[str, Role], float]:
-    """Which part of each operand is moved at least once; of inputs that no table chooses from."""
+    """The part of each operand that moves at least once; no inputs if a table chooses blocks."""
     chosen = bool(kernel.call.role(Role.PREFETCH))
     rows = zip(kernel.traffic.operands, kernel.labels, strict=True)
     return {
@@ -166,8 +166,8 @@ def _moved_shares(kernel: Prediction) -> dict[tuple[str, Role], float]:
 
 
 def _required_shares(rows: Sequence[SweepRow]) -> dict[tuple[int, str], float]:
-    """Of each operand, the part that has to be moved: all of an output, and of an input as much
-    as any combination reads."""
+    """The part of each operand that has to move: all of an output, and of an input the largest
+    part that any combination reads."""
     most: dict[tuple[int, str], float] = {}
     for row in rows:
         for position, kernel in enumerate(row.kernels):

@@ -1,11 +1,11 @@
 """The block shapes that a TPU accepts, the rules that a block breaks, and the nearest legal ones.
 
-A vector register holds 8 sublanes by 128 lanes of 32 bits, and arrays lie in memory as tiles of
-that shape, so a block is cut along the edges of tiles. Mosaic, the compiler behind Pallas on a TPU,
-checks that while it lowers a kernel. This module gives the same answer without jax.
+A vector register holds 8 sublanes by 128 lanes of 32 bits, and arrays are stored as tiles of that
+shape, so blocks have to be cut along tile edges. Mosaic, the compiler behind Pallas on a TPU,
+checks this when it lowers a kernel. This module gives the same answer without jax.
 
-Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, alike in jax 0.10.2 and
-0.12.0.1; `tests/pallascope/tpu/test_tiling.py` compares thousands of answers with Mosaic's own.
+Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, the same in jax 0.10.2 and
+0.12.0.1; `tests/test_tiling.py` compares thousands of answers with Mosaic's own.
 
 Shapes are in elements. In a block, None is a squeezed dimension: it counts as a size of 1, and as
 a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element` and `pl.BoundedSlice` count as
@@ -30,7 +30,7 @@ Block = tuple[int | None, ...]
 
 
 class Space(enum.Enum):
-    """Where a block lies, by Pallas' names. Index, key and error are other names for SMEM."""
+    """A block's memory space, by Pallas' names. Index, key and error are other names for SMEM."""
 
     DEFAULT = "default"  # VMEM; also where a BlockSpec names no space
     VMEM = "vmem"
@@ -80,7 +80,7 @@ class Rule(enum.Enum):
     )
     WHOLE = (
         "A block in ANY or HBM must be the whole array: the pipeline copies nothing there, so the "
-        "kernel is handed the array itself and copies the parts that it needs."
+        "kernel gets the array itself and copies the parts that it needs."
     )
     MOVES = (
         "The index map of a block in ANY or HBM must return zeros, or be left out: the pipeline "
@@ -91,8 +91,8 @@ class Rule(enum.Enum):
         "the steps of a block in elements or in blocks, not in both."
     )
     KIND = (
-        "Mosaic cuts blocks by sizes, pl.Blocked and pl.Element, and knows no other kind, such as "
-        "pl.BoundedSlice, where the grid moves the blocks: copy such a part in the kernel."
+        "Mosaic cuts blocks by sizes, pl.Blocked and pl.Element, and supports no other kind, such "
+        "as pl.BoundedSlice, where the grid moves the blocks: copy such a part in the kernel."
     )
 
 
@@ -100,9 +100,9 @@ class Rule(enum.Enum):
 class Violation:
     """A rule that a block breaks.
 
-    `dimension` counts from 0; None where the rule concerns no single one. `legal` holds the sizes
-    that the rule allows there within the array, nearest below and nearest above, and the whole
-    dimension, in ascending order.
+    `dimension` counts from 0; None if the rule isn't about a single one. `legal` holds the nearest
+    sizes below and above that the rule allows there within the array, and the whole dimension, in
+    ascending order.
     """
 
     rule: Rule
@@ -113,7 +113,7 @@ class Violation:
 def dtype_bits(dtype: str) -> int:
     """Bits of an element as Mosaic counts them: 16 for "bfloat16", 4 for "int4".
 
-    32 for "bool": Mosaic holds booleans as int32. Raises ValueError for what is no number.
+    32 for "bool": Mosaic stores booleans as int32. Raises ValueError for a dtype without numbers.
     """
     if dtype == "bool":
         return 32
@@ -126,8 +126,8 @@ def dtype_bits(dtype: str) -> int:
 def native_tile(bits: int) -> tuple[int, int]:
     """(sublanes, lanes) in elements of the tile that fills one register: (16, 128) for 16 bits.
 
-    A lane is 32 bits wide; narrower elements are packed along the sublanes. The block rules ask for
-    (8, 128) at any width. Raises ValueError for widths that do not fill a lane evenly.
+    A lane is 32 bits wide; narrower elements are packed along the sublanes. The block rules require
+    (8, 128) at any width. Raises ValueError for widths that don't fill a lane evenly.
     """
     if bits not in (1, 2, 4, 8, 16, 32):
         raise ValueError(f"elements of {bits} bits do not fill a 32-bit lane evenly")
@@ -135,7 +135,7 @@ def native_tile(bits: int) -> tuple[int, int]:
 
 
 def kinds_violations(kinds: Sequence[str], space: Space) -> tuple[Violation, ...]:
-    """The rules that a block on a grid breaks by how its dimensions are cut, whatever their sizes.
+    """The rules that a block on a grid breaks by the kinds of its dimensions, whatever their sizes.
 
     `kinds` are the names of Pallas' classes, such as "Element"; a plain size is "Blocked".
     """
@@ -152,10 +152,10 @@ def violations(
 ) -> tuple[Violation, ...]:
     """The rules that a block breaks; none if and only if Mosaic's lowering accepts the block.
 
-    That of a block all of whose dimensions are cut alike; see `kinds_violations`.
+    Assumes that all dimensions of the block are cut alike; see `kinds_violations`.
 
     `array` is the whole array's shape, `bits` its `dtype_bits`. `moves`: the index map returns
-    something else than literal zeros (`i * 0` is something else).
+    something other than literal zeros (`i * 0` counts as something else).
     Raises ValueError if the ranks differ; so does Pallas.
     """
     if len(block) != len(array):
@@ -181,7 +181,7 @@ def violations(
 def nearest_legal_blocks(block: Block, array: Shape, bits: int, space: Space) -> tuple[Block, ...]:
     """At most three legal blocks, nearest first, that differ only where the block breaks a rule.
 
-    The block alone where it is legal; nothing for rank 0 outside SMEM. Assumes an index map of
+    Only the block itself if it is legal; nothing for rank 0 outside SMEM. Assumes an index map of
     zeros in ANY and HBM.
     """
     options: list[tuple[int | None, ...]] = [(size,) for size in block]
@@ -200,7 +200,7 @@ def _not_pipelined(block: Block, array: Shape, moves: bool) -> tuple[Violation, 
 def _along(
     dimension: int, rule: Rule, step: int, block: Block, array: Shape, powers: Sequence[int] = ()
 ) -> tuple[Violation, ...]:
-    """What breaks in a dimension that must be whole, a multiple of `step`, or one of `powers`."""
+    """The violations in a dimension that must be whole, a multiple of `step`, or in `powers`."""
     size, whole = _size(block[dimension]), array[dimension]
     if size == whole or size % step == 0 or size in powers:
         return ()
@@ -218,7 +218,7 @@ def _size(block: int | None) -> int:
 
 
 def _distance(block: Block, other: Block, array: Shape) -> float:
-    """Octaves between the sizes, and two more for each ragged edge that `block` does not have."""
+    """Octaves between the sizes, plus two for each ragged edge that `block` doesn't have."""
     distance = 0.0
     for old, new, whole in zip(block, other, array, strict=True):
         ragged = whole % (old or 1) == 0 and whole % (new or 1) != 0
@@ -227,7 +227,7 @@ def _distance(block: Block, other: Block, array: Shape) -> float:
 
 
 def refused_blocks(call: KernelCall) -> tuple[tuple[Operand, tuple[Violation, ...]], ...]:
-    """The inputs and outputs whose blocks a TPU refuses, and why."""
+    """The inputs and outputs whose blocks a TPU refuses, with the rules that they break."""
     operands = (
         (operand, _operand_violations(operand, bool(call.grid)))
         for operand in call.role(Role.INPUT, Role.OUTPUT)
@@ -236,7 +236,7 @@ def refused_blocks(call: KernelCall) -> tuple[tuple[Operand, tuple[Violation, ..
 
 
 def refused_blocks_phrase(call: KernelCall) -> str:
-    """The blocks that a TPU refuses, in a few words; "" where it refuses none."""
+    """The blocks that a TPU refuses, in a few words; "" if it refuses none."""
     refused = refused_blocks(call)
     if not refused:
         return ""
@@ -246,7 +246,7 @@ def refused_blocks_phrase(call: KernelCall) -> str:
 
 
 def block_paragraphs(operand: Operand, broken: tuple[Violation, ...]) -> Iterator[tuple[str, str]]:
-    """Which rules a block breaks, and what would be legal, as paragraphs with their labels."""
+    """The rules that a block breaks and the nearest legal blocks, as labelled paragraphs."""
     yield "ref", f"{operand.name}: block {block_text(operand.block)} of {operand.array}"
     for violation in broken:
         yield "rule", _rule(operand, violation)
@@ -265,7 +265,7 @@ _WHOLE_TABLE = (
 
 
 def block_text(block: Block) -> str:
-    """A block's shape as it is written: "(8, None, 128)"."""
+    """A block's shape in Python's notation: "(8, None, 128)"."""
     return f"({', '.join(map(str, block))}{',' * (len(block) == 1)})"
 
 
@@ -281,7 +281,7 @@ def _space(operand: Operand) -> Space:
 def _operand_violations(operand: Operand, on_grid: bool) -> tuple[Violation, ...]:
     try:
         bits = dtype_bits(operand.array.dtype)
-    except ValueError:  # random keys, semaphores: no block of numbers
+    except ValueError:  # random keys, semaphores: not a block of numbers
         return ()
     shape = operand.array.shape
     space = _space(operand)

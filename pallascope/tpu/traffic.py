@@ -1,14 +1,14 @@
 """Bytes that a kernel moves between HBM and VMEM.
 
-Before each grid step the pipeline fetches the input blocks that lie elsewhere than on the step
-before; after it, it writes back the output blocks that lie elsewhere on the next step, and all of
-them at the end. Blocks that stay cost nothing. Over an array's edge only the part inside is moved,
-in whole tiles (`layout`). Scalar prefetch is copied to SMEM once. What a kernel copies by itself is
-counted where its trace tells sizes and repetitions, at each end of a DMA that is an operand in HBM:
-in whole tiles, or in the rows of one where it asks for fewer than there are.
+Before each grid step the pipeline fetches the input blocks whose place differs from the previous
+step's. After each step it writes back the output blocks whose place differs on the next step; at
+the end, all of them. Blocks that stay cost nothing. Only the part of a block inside the array
+moves, in whole tiles (`block_sizes`). Scalar prefetch is copied to SMEM once. A kernel's manual
+DMAs are counted if its trace has their sizes and repetitions, at each end that is an operand in
+HBM: in whole tiles, or in rows of a tile if they are fewer.
 
-Equal, operand by operand, to the DMAs in what libtpu compiles for v5e, in 112 cases of the basics'
-solutions and 130 drawn block specs (jax 0.10.2 and 0.12.0.1, libtpu 0.0.51 and 0.0.50.1).
+Equal, operand by operand, to the DMAs that libtpu compiles for v5e, in 112 cases of the basics'
+solutions and 130 random block specs (jax 0.10.2 and 0.12.0.1, libtpu 0.0.51 and 0.0.50.1).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Ints = np.ndarray[Any, Any]
 
 BY_THE_KERNEL = "the kernel copies it itself"
-NO_DMA = "a single element comes along with the launch, by no DMA"
+NO_DMA = "a single element is passed with the launch, without a DMA"
 OUTSIDE = "on some step its block lies outside of the array"
 
 _VMEM = (Space.DEFAULT, Space.VMEM)
@@ -132,8 +132,8 @@ def traffic(
     `grid`, `starts` and `reasons` come from `TracedKernel.block_positions()`, and `copies` from
     `TracedKernel.copies()`; without them, the bytes of manual DMA are unknown.
 
-    `starts` are int32[steps, rank] in elements, or None, and `reasons` say why. Both align with
-    `call.operands`.
+    `starts` are int32[steps, rank] in elements, or None with the reason in `reasons`. Both align
+    with `call.operands`.
     """
     notes = reasons or [""] * len(call.operands)
     rows = [_row(call, *pair) for pair in zip(call.operands, starts, notes, strict=True)]

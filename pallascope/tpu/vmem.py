@@ -1,9 +1,9 @@
-"""VMEM allocations of a kernel, by the compiler's report, and smaller blocks that would fit.
+"""VMEM allocations of a kernel, from the compiler's report, and smaller blocks that would fit.
 
 A kernel's VMEM holds windows (its operands' blocks, most of them double-buffered), scratch, and
 spilled registers. Sizes are in bytes. Operands share block sizes: `bm` is a dimension of x's block,
 of o's and of the accumulator's. A KernelCall doesn't have these names, so equal blocks of equal
-dimensions are taken to be one.
+dimensions are assumed to share one name.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Use(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of VMEM. `name` is the operand's where it is known; `size` is of all `buffers`."""
+    """A piece of VMEM. `name` is the operand's if it is known; `size` is for all `buffers`."""
 
     use: Use
     name: str
-    shape: str  # of one buffer, as "f32[512,512]"; "" where there is none
+    shape: str  # of one buffer, as "f32[512,512]"; "" if there is none
     buffers: int
     size: int
 
@@ -63,12 +63,12 @@ class Vmem:
 
     @property
     def spilled(self) -> int:
-        """Bytes of values that did not fit into registers."""
+        """Bytes of values that didn't fit into registers."""
         return sum(a.size for a in self.allocations if a.use is Use.SPILL)
 
 
 def read_report(html: str, instruction: str, call: KernelCall, limit: int) -> Vmem | None:
-    """The part of libtpu's VMEM report that is about one HLO instruction; None if there is none."""
+    """The part of libtpu's VMEM report for one HLO instruction; None if there is none."""
     start = html.find("const DATA =")
     if start < 0:
         return None
@@ -88,7 +88,7 @@ _WINDOW = re.compile(
     r"The window shape is ([^\s,]+\[[\d,]*\])"
 )
 _SCRATCH = "scratch operand"
-#: What a body allocates for as long as a part of it runs; `emit_pipeline` does so for its blocks.
+#: Allocations by a part of the body, for as long as it runs; `emit_pipeline`'s blocks are such.
 SCOPED, _SCOPED = "run_scoped", "scoped memory for "
 _BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
 
@@ -96,10 +96,10 @@ _BUFFERS = re.compile(r"This allocation has (\d+) buffering levels")
 def named_allocations(
     allocations: Sequence[tuple[str, str, int]], call: KernelCall
 ) -> tuple[Allocation, ...]:
-    """Allocations by (tag, shape, size) as libtpu words them, with the names of the operands."""
+    """Allocations by libtpu's (tag, shape, size), with the names of the operands."""
     scratch = [o for o in call.role(Role.SCRATCH) if in_vmem(o)]
     shapes = [shape for tag, shape, _ in allocations if tag == _SCRATCH]
-    # Scratch has no number; it is listed in order, without what the kernel does not use.
+    # Scratch has no number; it is listed in order, without the buffers that the kernel doesn't use.
     all_listed = shapes == [_shape(o) for o in scratch]
     names = iter(
         [o.name for o in scratch] if all_listed else [_name_by_shape(s, scratch) for s in shapes]
@@ -108,7 +108,7 @@ def named_allocations(
 
 
 def _name_by_shape(shape: str, scratch: Sequence[Operand]) -> str:
-    """The name of the scratch buffer of a shape, if there is but one."""
+    """The name of the scratch buffer with this shape, if there is only one."""
     same = [o.name for o in scratch if _shape(o) == shape]
     return same[0] if len(same) == 1 else ""
 
@@ -130,14 +130,14 @@ def _allocation(
 
 
 def _operand(call: KernelCall, direction: str, number: int) -> str:
-    """The name of a kernel's input or output. Scalar prefetch counts, sizes of the grid do not."""
+    """The name of a kernel's input or output. Scalar prefetch counts, sizes of the grid don't."""
     inputs = call.role(Role.PREFETCH, Role.INPUT)
     operands = call.role(Role.OUTPUT) if direction == "output" else inputs
     return operands[number].name if number < len(operands) else ""
 
 
 def footprint(call: KernelCall) -> tuple[Allocation, ...]:
-    """Windows and scratch of a kernel by its blocks alone, where the compiler gives no report."""
+    """Windows and scratch of a kernel from its blocks alone, if the compiler gives no report."""
     return tuple(
         Allocation(
             use=Use.SCRATCH if operand.role is Role.SCRATCH else Use.WINDOW,
@@ -152,7 +152,7 @@ def footprint(call: KernelCall) -> tuple[Allocation, ...]:
 
 
 def scoped_buffers(call: KernelCall) -> tuple[Allocation, ...]:
-    """The buffers that a kernel's body makes for its own copies."""
+    """The buffers that a kernel's body allocates for its own copies."""
     return tuple(
         Allocation(Use.SCRATCH, SCOPED, _shape_text(array, array.shape), 1, _stored(array))
         for array in call.scoped
@@ -165,11 +165,11 @@ def limit_of(call: KernelCall, chip: Chip) -> int:
 
 
 def certainly_overflows(call: KernelCall, chip: Chip) -> bool:
-    """Whether blocks and buffers alone show, without the compiler, that a kernel can't have them.
+    """Whether blocks and buffers alone prove, without the compiler, that a kernel needs too much.
 
-    Blocks count with all of their buffers, and so does what the kernel copies to or from by itself.
-    Of other scratch the compiler may keep values in registers, and leave the scratch out: it counts
-    only where all together is more than the chip has.
+    Blocks count with all of their buffers, as do the buffers of the kernel's own copies. For other
+    scratch, the compiler may keep the values in registers and leave the buffer out: it counts
+    only against all of the chip's VMEM.
     """
     windows = [o for o in call.operands if o.role is not Role.SCRATCH and in_vmem(o)]
     scratch = [
@@ -191,12 +191,12 @@ def min_window_bytes(call: KernelCall) -> int:
 
 
 def is_fixed(call: KernelCall, operand: Operand) -> bool:
-    """Whether the compiler sees that a block never moves: then it keeps one copy of it."""
+    """Whether the compiler sees that a block never moves: then it allocates one buffer for it."""
     return all(call.grid[axis] == 1 for axis in operand.axes)
 
 
 def in_vmem(operand: Operand) -> bool:
-    """Whether an operand takes VMEM: no semaphores, no scalar prefetch, nothing left in HBM."""
+    """Whether an operand takes VMEM: no semaphores, no scalar prefetch, nothing that is in HBM."""
     if operand.role is Role.PREFETCH or operand.space not in ("default", "vmem"):
         return False
     try:
@@ -217,7 +217,7 @@ def _buffered_bytes_exact(call: KernelCall, operand: Operand) -> int:
 
 
 def block_bytes(operand: Operand, block: Block) -> int:
-    """What one buffer of a block of an operand takes in VMEM, padded to whole tiles."""
+    """The VMEM for one buffer of an operand's block, padded to whole tiles."""
     bits = dtype_bits(operand.array.dtype)
     shape = tuple(1 if size is None else size for size in block)
     tile = block_sizes.tile_shape(operand.array.shape, bits)
@@ -225,12 +225,12 @@ def block_bytes(operand: Operand, block: Block) -> int:
 
 
 def _stored(array: ArrayType) -> int:
-    """What a whole array takes in VMEM."""
+    """The VMEM for a whole array."""
     return block_sizes.stored_bytes(array.shape, dtype_bits(array.dtype))
 
 
 def _shape(operand: Operand) -> str:
-    """A block in the compiler's words: "bf16[512,256]"."""
+    """A block in the compiler's notation: "bf16[512,256]"."""
     return _shape_text(operand.array, operand.block)
 
 
@@ -250,7 +250,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A dimension of the arrays and the size of the blocks along it; all such are one."""
+    """A dimension of the arrays and its block size; equal ones count as one."""
 
     size: int
     whole: int
@@ -258,17 +258,17 @@ class _Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One operand in VMEM; along each dimension of its block a cut, or a size that is fixed."""
+    """One operand in VMEM; each dimension of its block has a cut, or a fixed size."""
 
     operand: Operand
-    fixed: bool  # its block never moves, as the kernel is
+    fixed: bool  # the original kernel's block never moves
     along: tuple[_Cut | int | None, ...]
 
     def block(self, sizes: dict[_Cut, int]) -> Block:
         return tuple(sizes[at] if isinstance(at, _Cut) else at for at in self.along)
 
     def size(self, sizes: dict[_Cut, int]) -> int:
-        """Bytes of all its buffers: a block that never moved takes a second once it is cut."""
+        """Bytes of all its buffers: a block that never moved needs a second one once it is cut."""
         block = self.block(sizes)
         buffers = self.operand.buffers
         if self.operand.role is Role.SCRATCH:
@@ -312,7 +312,7 @@ def _parts(call: KernelCall) -> Iterator[_Part]:
 
 
 def _scratch_dims(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | None, ...]:
-    """Which cuts a scratch buffer's shape goes by: those of a block of its shape, else by size."""
+    """The cuts of a scratch buffer's shape: those of a block of its shape, otherwise by size."""
     for part in blocks:
         along = tuple(at for at in part.along if at is not None)
         if tuple(at.size if isinstance(at, _Cut) else at for at in along) == scratch.block:
@@ -327,7 +327,7 @@ def _scratch_dims(scratch: Operand, blocks: list[_Part]) -> tuple[_Cut | int | N
 
 
 def _next_smaller_size(cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]) -> int:
-    """The next legal size of at most half, with a ragged edge only where there is one; else 0."""
+    """The next legal size of at most half, ragged only if the present one is; 0 if none."""
     even = cut.whole % cut.size == 0
     for size in range(sizes[cut] // 2, 0, -1):
         if even and cut.whole % size:
@@ -349,10 +349,10 @@ def _is_legal(part: _Part, sizes: dict[_Cut, int]) -> bool:
 def _cut_priority(
     cut: _Cut, parts: list[_Part], sizes: dict[_Cut, int]
 ) -> tuple[bool, bool, bool, int, int]:
-    """What to cut first: of the dimensions that are cut already, the one with the largest blocks.
+    """The order of cuts: of the dimensions that are cut already, the one with the largest blocks.
 
-    Of those that are whole, one of the outputs, since a cut through another makes the kernel add up
-    over grid steps; rather one that does not run along the lanes.
+    Of the whole dimensions, one of the outputs, since cutting another makes the kernel add up over
+    grid steps; preferably not the one along the lanes.
     """
     using = [part for part in parts if cut in part.along]
     is_cut = cut.size < cut.whole

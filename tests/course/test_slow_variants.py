@@ -71,7 +71,7 @@ def test_grid_order_that_refetches(grader: Grader, tmp_path: Path) -> None:
     # x in 2 blocks for each of y's 16, in place of once.
     assert "reads x_ref 16.0× as much as par" in grade.finding.phrase
     words = " ".join(grade.finding.message.split())
-    assert "Order the grid so that the innermost axis is one that this operand's" in words
+    assert "Order the grid so that this operand's index map doesn't use the innermost axis" in words
 
 
 def test_small_blocks(asking: WorkerClient, tmp_path: Path) -> None:

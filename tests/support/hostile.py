@@ -309,7 +309,7 @@ class Runs:
         return os.system, ("true",)
 _made.dumped = lambda closed: pickle.dumps(Runs())
 """,
-        "no carried trace",
+        "not a carried trace",
     ),
 )
 ANSWERS = (
@@ -349,7 +349,7 @@ says(framed(codec.pack(Traced(problem))))
     fails_to(
         "speaks of nothing",
         SPEAKS + "says(framed(codec.pack(Traced(None, b''))))\n",
-        "no carried trace",
+        "not a carried trace",
     ),
     fails_to(
         "speaks of a run",

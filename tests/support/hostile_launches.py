@@ -25,7 +25,7 @@ def constant_add_kernel(x_ref, o_ref):
 """
     + LAUNCH,
     Check.RUNS,
-    "platform_index, which asks for what platform it is compiled",
+    "platform_index, which depends on the platform",
 )
 LAUNCHES = (
     Hostile(

@@ -1,12 +1,12 @@
 """A traced launch as inert bytes, and back in a process that has never imported its file.
 
-What is written is a table of nodes: numbers, texts, and objects out of earlier nodes. Reading it
-builds objects of the classes in the table of forms and nothing else: it imports nothing, looks up
-no name that isn't in that table, and calls no code but JAX's own constructors.
+The bytes are a table of nodes: numbers, texts, and objects made of earlier nodes. Reading it builds
+objects of the classes in the table of encoders and nothing else: it imports nothing, looks up no
+name that isn't in that table, and calls no code but JAX's own constructors.
 
 array_encoders   Encoders of numbers, arrays, their types, and meshes
 dump             Writes a trace as bytes
-encoding         What an encoder is: how objects of a class become parts and back
+encoding         The encoder of a class: how its objects become parts and back
 jaxpr_encoders   Encoders of jaxprs: variables, equations, contexts
 load             Reads a trace from bytes, checks it, and sets `interpret`
 pallas_encoders  Encoders of Pallas' objects, for TPUs and Mosaic GPU

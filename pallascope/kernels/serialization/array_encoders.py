@@ -1,8 +1,6 @@
 """Encoders of numbers, arrays, their types, and meshes.
 
-The forms of types: of arrays, of where they lie, of meshes.
-
-The forms of numbers, arrays and their types.
+Types are those of arrays, of shardings and of meshes.
 """
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ def _mesh_parts(one: Any) -> tuple[Any, ...]:
 
 
 def _mesh(sizes: Any, names: Any, types: Any, device: Any) -> Any:
-    """A mesh for the chip of the surroundings: which one a launch is judged on, it doesn't say."""
+    """A mesh for the chip of the context: the trace doesn't name the chip that judges a launch."""
     kinds = (tuple, tuple, (tuple, type(None)), (mesh.AbstractDevice, type(None)))
     for part, kind in zip((sizes, names, types, device), kinds, strict=True):
         if not isinstance(part, kind):
@@ -115,7 +113,7 @@ _SCALAR_TYPE = type(jax.numpy.float32)
 
 
 def array_forms() -> Iterator[Form]:
-    """The forms of numbers, arrays and dtypes. Those of NumPy stand for their subclasses too."""
+    """The forms of numbers, arrays and dtypes. Those of NumPy also cover their subclasses."""
     yield Form("TypedInt", TypedInt, lambda one: (int(one), one.dtype), TypedInt)
     yield Form("TypedFloat", TypedFloat, lambda one: (float(one), one.dtype), TypedFloat)
     yield Form("TypedNdArray", TypedNdArray, _typed_parts, _typed)
@@ -131,7 +129,7 @@ def array_forms() -> Iterator[Form]:
 
 @functools.cache
 def _scalars() -> Mapping[np.dtype, Any]:
-    """jnp.bfloat16 and its like, which are no dtypes: some operations have one as a parameter."""
+    """jnp.bfloat16 and the like, which aren't dtypes, but parameters of some operations."""
     known = vars(jax.numpy).values()
     return {one.dtype: one for one in known if isinstance(one, _SCALAR_TYPE)}
 
@@ -164,7 +162,7 @@ def array_parts(value: Any) -> tuple[Any, ...]:
 
 
 def array(dtype: np.dtype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
-    """An array of its parts. Raises ValueError where they do not fit together."""
+    """An array from its parts. Raises ValueError if they don't fit together."""
     if not isinstance(dtype, np.dtype) or dtype.hasobject or not isinstance(data, bytes):
         raise TypeError("an array is bytes of a number type")
     if len(shape) > MOST_RANK or len(data) > MOST_ARRAY_BYTES or min(shape, default=0) < 0:
@@ -177,7 +175,7 @@ def array(dtype: np.dtype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
 
 
 def objects(members: Sequence[object], shape: tuple[int, ...]) -> np.ndarray:
-    """An array that holds Python's objects."""
+    """An array of Python objects."""
     made = np.empty(len(members), object)
     made[:] = members
     return made.reshape(shape)
@@ -198,7 +196,7 @@ def _device_parts(value: Any) -> tuple[Any, ...]:
 
 
 def _from_device(dtype: np.dtype, shape: tuple[int, ...], data: bytes, weak: bool) -> Any:
-    """An array on the host, which JAX takes for one with the same type."""
+    """An array on the host, which JAX treats like one with the same type."""
     aval = core.ShapedArray(shape, dtype, weak_type=bool(weak))
     return TypedNdArray(array(dtype, shape, data), aval)
 

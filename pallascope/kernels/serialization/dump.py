@@ -41,13 +41,13 @@ def dumped(closed: core.ClosedJaxpr) -> bytes:
 
 
 class _Dump:
-    """One trace on its way into a table. What is met again is the node that it was."""
+    """A trace while it becomes a table. An object that occurs again is the same node."""
 
     def __init__(self) -> None:
         self._nodes: list[Any] = []
         self._forms: dict[str, int] = {}
         self._objects: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no other object gets the id of one that was met
+        self._kept: list[Any] = []  # so that no other object gets the id of an earlier one
         self._values: dict[Any, int] = {}
         self._stacks: dict[Stack, int] = {}
         self._blobs: list[bytes] = []
@@ -63,7 +63,7 @@ class _Dump:
         )
 
     def constants(self, closed: core.ClosedJaxpr) -> None:
-        """The constants of a whole trace; one that is refused is told where it is used."""
+        """The constants of a whole trace; a refused one is reported at its first use."""
         for var, constant in constants_of(closed):
             try:
                 self.node(constant)
@@ -73,7 +73,7 @@ class _Dump:
                 raise
 
     def node(self, one: Any) -> int:
-        """The number of the node that stands for an object."""
+        """The number of an object's node."""
         kind = type(one)
         if one is None or kind in _PLAIN:
             return self._plain(one, kind)
@@ -141,7 +141,7 @@ class _Dump:
 
 
 class _Unknown(NotSerializable):
-    """An object of a class that has no form; which parameter holds it is still to be said."""
+    """An object of a class without a form; the parameter that holds it is added later."""
 
 
 def _form(kind: type) -> Form:
@@ -152,7 +152,7 @@ def _form(kind: type) -> Form:
 
 
 def _line(eqn: core.JaxprEqn) -> int | None:
-    """The line outside of jax that an equation was traced from."""
+    """The line outside of jax from which an equation was traced."""
     traceback = eqn.source_info.traceback
     stack = stack_of(traceback) if traceback is not None else ()
     return stack[0].line if stack else None

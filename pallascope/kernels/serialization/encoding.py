@@ -1,10 +1,8 @@
-"""What an encoder is: how objects of a class become parts and back.
+"""The encoder of a class: how its objects become parts and back.
 
-How much a trace may hold. A solution's takes up to 100 KB, 10,000 nodes and 200 levels.
+Limits: a solution's trace takes up to 100 KB, 10,000 nodes and 200 levels.
 
-What can go wrong on the way: in the trace, or in the bytes.
-
-How the objects of a class are carried: as which parts, and how they are put together again.
+NotSerializable is an error in the trace, SerializationError an error in the bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pallascope.kernels.jax_internals import short
 MOST_BYTES = 64 << 20
 MOST_ARRAY_BYTES = 16 << 20  # of one constant
 MOST_LEVELS = 2_000  # objects in objects; each jaxpr in another takes about six
-#: Nodes, each counted as often as an object holds it: what hashing or printing all may come to.
+#: Nodes, each counted as often as an object holds it: bounds the cost of hashing or printing all.
 MOST_NODES_UNFOLDED = 50_000_000
 MOST_RANK = 64  # NumPy's own limit
 MOST_GRID_DIMENSIONS = 64
@@ -30,8 +28,8 @@ MOST_FRAMES = 10  # of a traceback; MLIR's locations keep as many
 class NotSerializable(Exception):
     """Something in a trace can't be carried to another process.
 
-    Its text names the operation or the object in plain words. `place` is the line of the learner's
-    file that it comes from; None where that is not known.
+    Its message names the operation or the object in plain words. `place` is the learner's line
+    from which it comes; None if it is unknown.
     """
 
     def __init__(self, message: str, place: int | None = None) -> None:
@@ -45,10 +43,11 @@ class SerializationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the objects of one class are carried.
+    """The encoding of the objects of one class.
 
-    `parts` takes one apart into objects that are carried themselves, `build` makes an equal one of
-    such parts. `build` gets whatever the bytes hold: it checks what JAX would not survive.
+    `parts` takes an object apart into objects that are carried themselves, and `build` makes an
+    equal object from such parts. `build` gets any contents of the bytes, so it checks everything
+    that could crash JAX.
     """
 
     name: str
@@ -60,7 +59,7 @@ class Form:
 def constructed(
     kind: type, names: Sequence[str], name: str = "", sound: Callable[[Any], None] | None = None
 ) -> Form:
-    """A class whose constructor takes its parts, by keyword; `sound` raises for a broken object."""
+    """A class whose constructor takes its parts by keyword; `sound` raises for a broken object."""
 
     def build(*parts: Any) -> Any:
         made = kind(**dict(zip(names, parts, strict=True)))
@@ -82,7 +81,7 @@ def row(kind: type) -> Form:
 
 
 def filled(kind: type, names: Sequence[str] | None = None) -> Form:
-    """A class whose objects are no more than their attributes; no constructor runs.
+    """A class whose objects consist of their attributes; no constructor runs.
 
     Without `names`, they are the fields of a dataclass.
     """
@@ -101,7 +100,7 @@ def filled(kind: type, names: Sequence[str] | None = None) -> Form:
 def interned(kind: Any, names: Iterable[str], sound: Callable[..., None]) -> Form:
     """A class of which JAX keeps one object for each set of attributes.
 
-    `sound` raises for attributes that are none; no constructor looks at them.
+    `sound` raises for invalid attributes, which no constructor checks.
     """
     names = [name for name in names if name in kind.__slots__]
 
@@ -116,12 +115,12 @@ def interned(kind: Any, names: Iterable[str], sound: Callable[..., None]) -> For
 
 
 def single(name: str, value: Any) -> Form:
-    """An object of which there is one, known by its place in JAX."""
+    """A single object, identified by its place in JAX."""
     return Form(name, type(value), lambda _: (), lambda: value)
 
 
 def named(kind: type) -> str:
-    """The name of a class in the bytes: module and class, without what all of them share."""
+    """The name of a class in the bytes: module and class, without the part that all share."""
     return f"{short(kind.__module__)}.{kind.__qualname__}"
 
 

@@ -42,7 +42,7 @@ _ONE_CLASS = public.ClosedJaxpr is core.Jaxpr
 
 
 def equation_forms() -> Iterator[Form]:
-    """The forms of jaxprs and of what equations refer to."""
+    """The forms of jaxprs and of the objects to which equations refer."""
     yield Form("Var", core.Var, _var, core.Var)
     yield Form("DropVar", core.DropVar, _var, core.DropVar)
     yield constructed(core.Literal, ("val", "aval"), "Literal", _sound_literal)
@@ -64,7 +64,7 @@ def equation_forms() -> Iterator[Form]:
 def _all(members: Any, kind: type | tuple[type, ...], container: Any = list) -> None:
     """Raises TypeError unless `members` is a container of such objects."""
     if not isinstance(members, container) or not all(isinstance(one, kind) for one in members):
-        raise TypeError(f"something else than {kind}")
+        raise TypeError(f"something other than {kind}")
 
 
 def _var(var: Any) -> tuple[Any]:
@@ -136,7 +136,7 @@ def _stand_in(name: str, debug_info: Any) -> Any:
 
 
 def _no_tracers(part: Any) -> Any:
-    """Constants that an equation is given as well, jax 0.12 keeps as what they were in tracing."""
+    """Replaces constants that an equation is given as well, which jax 0.12 keeps as tracers."""
     if isinstance(part, list) and any(isinstance(one, core.Tracer) for one in part):
         return [None if isinstance(one, core.Tracer) else one for one in part]
     return part

@@ -1,14 +1,14 @@
 """Reads a trace from bytes, checks it, and sets `interpret`.
 
-Who asks to be interpreted, and how it is decided: the parameter `interpret` of each kernel.
-A launch is traced once, so that the mode in which it runs is a change to its trace. The TPU
-interpreter orders its host callbacks by an effect, which each jaxpr around a kernel names too.
+`interpret` is a parameter of each kernel. A launch is traced once, so the mode in which it runs is
+a change to its trace. The TPU interpreter orders its host callbacks by an effect, which each jaxpr
+around a kernel names too.
 
-Whether a trace that was read says of itself what is true: JAX's own check, kernels included.
-The interpreter computes with values, Mosaic with the types that are written beside them. Bytes made
-by hand could say one thing to each.
+The check is JAX's own, including kernels: the types in a trace must be true. The interpreter
+computes with values, Mosaic with the types written next to them, and bytes made by hand could give
+each something different.
 
-Bytes -> a trace, or SerializationError: whatever the bytes are, nothing in them runs.
+Bytes become a trace, or raise SerializationError: whatever the bytes are, nothing in them runs.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Interpret = bool | pltpu.InterpretParams
 
 
 def with_interpret(closed: core.ClosedJaxpr, params: Interpret) -> core.ClosedJaxpr:
-    """The trace, each of its kernels with `interpret=params`, wherever it is nested.
+    """The trace with `interpret=params` in each of its kernels, wherever they are nested.
 
-    False is for the compiler, True for the plain interpreter, InterpretParams for the TPU's. What
-    a launch has itself asked for is replaced. The trace that was given stays as it is.
+    False is for the compiler, True for the plain interpreter, InterpretParams for the TPU's. The
+    launch's own choice is replaced. The given trace stays unchanged.
     """
     return _InterpretRewriter(params).value(closed)
 
@@ -67,7 +67,7 @@ def with_interpret(closed: core.ClosedJaxpr, params: Interpret) -> core.ClosedJa
 def asks_to_interpret(closed: core.ClosedJaxpr) -> tuple[int, ...]:
     """The lines from which a kernel was launched with an `interpret` other than False.
 
-    In program order, each once; 0 where the line is not known.
+    In program order, each once; 0 if the line is unknown.
     """
     lines = (
         _line(eqn)
@@ -86,7 +86,7 @@ def _line(eqn: core.JaxprEqn) -> int:
 def _of_every_dimension(kernel: core.JaxprEqn) -> dict[str, Any]:
     """`compiler_params` with the semantics of each grid dimension, if vmap has added some.
 
-    Mosaic adds theirs; the interpreter wants to be told.
+    Mosaic adds theirs itself; the interpreter needs them.
     """
     params: Any = kernel.params.get("compiler_params")
     given = getattr(params, "dimension_semantics", None)
@@ -96,7 +96,7 @@ def _of_every_dimension(kernel: core.JaxprEqn) -> dict[str, Any]:
 
 
 class _InterpretRewriter(Rewriter):
-    """Sets `interpret` of all kernels, and names the effects of it around them."""
+    """Sets `interpret` of all kernels, and adds its effects to the jaxprs around them."""
 
     def __init__(self, params: Interpret) -> None:
         super().__init__()
@@ -123,8 +123,8 @@ class _InterpretRewriter(Rewriter):
 def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """The trace, if every variable in it has the type that its equation gives it.
 
-    Call it within `for_chip`, as the trace was made. Raises SerializationError. Takes about as
-    long as reading the bytes.
+    Call it within `for_chip`, as when the trace was made. Raises SerializationError. Takes about as long
+    as reading the bytes.
     """
     try:
         check_jaxpr(closed.jaxpr)
@@ -154,7 +154,7 @@ def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
 def _check_constants(closed: core.ClosedJaxpr) -> None:
     """Whether each constant of a closed jaxpr has the type of its variable.
 
-    Some of jax 0.12's are left out where an equation is given them too: these are None. Raises
+    jax 0.12 leaves out some constants that an equation is given too: these are None. Raises
     JaxprTypeError.
     """
     for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
@@ -162,10 +162,10 @@ def _check_constants(closed: core.ClosedJaxpr) -> None:
 
 
 def _check_blocks(eqn: core.JaxprEqn, mapping: Any) -> None:
-    """Whether operands, blocks and Refs have one type each, which they all name.
+    """Whether operands, blocks and Refs have the same types everywhere.
 
-    The interpreter asks the operands and the BlockSpecs, Mosaic also the types that are written
-    beside these. Raises JaxprTypeError.
+    The interpreter uses those of the operands and the BlockSpecs, Mosaic also the types that are
+    written next to these. Raises JaxprTypeError.
     """
     bounds = sum(not isinstance(size, int) for size in mapping.grid)
     prefetch, first = mapping.num_index_operands, bounds + mapping.num_index_operands
@@ -198,9 +198,9 @@ def _opened(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
 
 
 def loaded(data: bytes) -> core.ClosedJaxpr:
-    """The trace that `dumped` has made these bytes of.
+    """The trace from which `dumped` made these bytes.
 
-    Raises SerializationError for anything that is not a carried trace of this version of jax.
+    Raises SerializationError unless it is a carried trace of this version of jax.
     """
     if len(data) > MOST_BYTES:
         raise SerializationError(f"{len(data) >> 20} MiB are too many for a trace")
@@ -211,19 +211,19 @@ def loaded(data: bytes) -> core.ClosedJaxpr:
         raise
     except Exception as error:
         reason = _told(error)
-    # Not within `except`: who shows an exception's context would print objects made of the data.
-    raise SerializationError(f"no carried trace: {reason}")
+    # Not within `except`: printing an exception's context would print objects made from the data.
+    raise SerializationError(f"not a carried trace: {reason}")
 
 
 def _told(error: Exception) -> str:
-    """An exception in words, unless those would have to be asked of what the data has made."""
+    """An exception's message, unless objects made from the data would produce it."""
     said = [arg for arg in error.args if type(arg) in (str, int)]
     return ": ".join([type(error).__name__, *(str(arg)[:200] for arg in said)])
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Without collections of garbage: all that is made is kept, and looking costs half the time."""
+    """Without garbage collection: everything is kept, and collecting takes half of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -234,7 +234,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 class _Load:
-    """A table of nodes on its way to objects."""
+    """A table of nodes while it becomes objects."""
 
     def __init__(self, layout: WireLayout) -> None:
         self._layout = layout
@@ -247,11 +247,11 @@ class _Load:
     def root(self) -> core.ClosedJaxpr:
         found = self._objects()[self._layout.root]
         if not isinstance(found, core.ClosedJaxpr):
-            raise SerializationError(f"a trace is no {type(found).__name__}")
+            raise SerializationError(f"expected a trace, got a {type(found).__name__}")
         return found
 
     def _objects(self) -> list[Any]:
-        """An object for each node, made of those before it."""
+        """An object for each node, made from earlier ones."""
         made: list[Any] = []
         levels: list[int] = []
         sizes: list[int] = []

@@ -1,12 +1,7 @@
 """Encoders of Pallas' objects, for TPUs and Mosaic GPU.
 
-The classes of JAX and Pallas that are taken apart attribute by attribute.
-
-The forms of what Pallas keeps of a kernel, where its attributes are not all there is to it.
-
-The classes of Pallas' Mosaic GPU backend that are taken apart attribute by attribute.
-They are known only to a process that has a launch for a GPU to judge: importing the backend takes
-0.3 s.
+Most classes are taken apart attribute by attribute. The classes of Pallas' Mosaic GPU backend are
+known only to a process that judges a launch for a GPU: importing the backend takes 0.3 s.
 """
 
 from __future__ import annotations
@@ -125,14 +120,14 @@ def is_wanted() -> bool:
 
 
 def make_known() -> None:
-    """Import the backend. Raises UnsupportedJax, and ImportError where absl-py is missing."""
+    """Import the backend. Raises UnsupportedJax, and ImportError if absl-py is missing."""
     importlib.import_module("jax.experimental.pallas.mosaic_gpu")
     if not is_wanted():
         raise UnsupportedJax(GPU_CORE)
 
 
 def mosaic_gpu_forms() -> Iterator[Form]:
-    """The forms of these classes, as far as this JAX has them; none where nobody wants them."""
+    """The forms of these classes, as far as this JAX has them; none if they aren't needed."""
     if not is_wanted():
         return
     for make, table in ((member, GPU_ENUMS), (filled, GPU_DATACLASSES)):

@@ -1,16 +1,11 @@
 """Encoders of containers, tree definitions, primitives, functions.
 
-The forms of Python's containers, and of objects of which JAX has one each.
+Containers are Python's. Single objects, primitives and hijax operations are identified by their
+module and name in JAX. The format strings of debug prints are checked, because Python's `format`
+can access attributes of objects.
 
-The forms of tree definitions, and of JAX's operations that are objects with attributes.
-
-JAX's own primitives, by the module and the name that they have there.
-
-The format strings of debug prints: text for Python's `format`, which can look into objects.
-
-What stands for the functions in a trace: derivatives' rules, memoised thunks, callbacks.
-Nothing that is asked of a trace calls a rule or a thunk. A callback is a finding before it could
-run; one that does run raises.
+Functions in a trace (derivatives' rules, memoised thunks, callbacks) become stand-ins. No use of a
+trace calls a rule or a thunk. A callback is a finding before it could run; one that runs raises.
 """
 
 from __future__ import annotations
@@ -62,7 +57,7 @@ def container_forms() -> Iterator[Form]:
 
 
 def _in_order(members: Iterable[Any]) -> list[Any]:
-    """Members as they are met: sets of effects have no order that could be kept."""
+    """Members in iteration order: the order of a set of effects couldn't be kept."""
     return list(members)
 
 
@@ -82,7 +77,7 @@ _BUILTIN = {"tuple": tuple, "list": list, "dict": dict, "None": type(None)}
 def tree_forms(others: Iterable[Form]) -> Iterator[Form]:
     """The forms of tree definitions and of hijax operations.
 
-    The nodes of trees are Python's containers, or objects of classes that have one of the `others`.
+    The nodes of trees are Python's containers, or objects of classes that are in `others`.
     """
     trees = _Trees({**_BUILTIN, **{form.name: form.kind for form in others}})
     yield Form("tree", pytree.PyTreeDef, trees.parts, trees.built)
@@ -93,7 +88,7 @@ def tree_forms(others: Iterable[Form]) -> Iterator[Form]:
 
 
 def _flat_trees() -> Iterator[Form]:
-    """How jax 0.12 keeps nested arguments."""
+    """Nested arguments in jax 0.12."""
     for module, attributes in FLAT_TREES.items():
         for name, names in attributes.items():
             yield from (_by_position(kind, names) for kind in found({module: name}))
@@ -106,7 +101,7 @@ def _by_position(kind: Any, names: tuple[str, ...]) -> Form:
 
 
 class _Trees:
-    """Takes trees apart, and builds them, out of nodes of these classes."""
+    """Takes trees apart, and builds them, with nodes of these classes."""
 
     def __init__(self, nodes: Mapping[str, type]) -> None:
         self._nodes = nodes
@@ -117,7 +112,7 @@ class _Trees:
         if data is None:
             return registry, None, None
         kind, more = data
-        if kind in _ERRORS:  # what a check returns if it fails
+        if kind in _ERRORS:  # the result of a check that fails
             raise NotSerializable("a pl.debug_check, or another check")
         if kind not in self._names:
             raise NotSerializable(f"a tree with nodes of the class {kind.__qualname__}")
@@ -178,22 +173,22 @@ def _operation(module: str, name: str, attributes: dict[str, Any]) -> Any:
     return made
 
 
-# All that a launch for a TPU may hold has to be imported before it is looked up.
+# Everything that a launch for a TPU may contain has to be imported before it is looked up.
 
 
 Home = tuple[str, str]
 
-#: Operations of JAX's own that are not carried, by name, and what is wrong with each. With the
-#: first a launch would be two in one; the last calls any code of the process.
+#: JAX's operations that are not carried, by name, with the reason. With the first, a launch would
+#: be two in one; the last calls any code of the process.
 REFUSED = {
-    "platform_index": "which asks for what platform it is compiled: it is several launches in one",
+    "platform_index": "which depends on the platform: it is several launches in one",
     "ffi_call": "which calls code outside of JAX",
 }
 
 
 @functools.cache
 def of_jax() -> Mapping[core.Primitive, Home]:
-    """Every primitive that a module of JAX's holds, and where."""
+    """Every primitive in a module of JAX, and its place."""
     homes: dict[core.Primitive, Home] = {}
     for module, source in imported():
         for name, value in list(vars(source).items()):
@@ -208,13 +203,13 @@ def _by_home() -> Mapping[Home, core.Primitive]:
 
 
 def forget() -> None:
-    """Forget the tables: more of JAX's modules are imported now."""
+    """Forget the tables: more of JAX's modules have been imported."""
     for kept in (of_jax, _by_home):
         kept.cache_clear()
 
 
 def home_of(primitive: core.Primitive) -> Home | None:
-    """In which of JAX's modules a primitive is, and by which name; None where it isn't JAX's."""
+    """The module and the name of a primitive in JAX; None if it isn't JAX's."""
     return of_jax().get(primitive)
 
 
@@ -229,8 +224,8 @@ _PRINT = "debug_print"
 def peeks(primitive: str, params: dict[str, object]) -> bool:
     """Whether an equation prints more than its values: `{x.base}`, `{x[0]}`.
 
-    Attributes of a value lead to the modules of the process that prints. Raises ValueError where
-    the text is no format string.
+    Attributes of a value lead to the modules of the process that prints. Raises ValueError if the
+    text isn't a format string.
     """
     return primitive == _PRINT and bool(params.get("has_placeholders")) and _peeks(params["fmt"])
 
@@ -244,7 +239,7 @@ def _peeks(text: object) -> bool:
     return any("." in name or "[" in name or _peeks(spec or "") for name, spec in fields)
 
 
-#: Where functions may be, by primitive and parameter.
+#: The parameters that may hold functions, by primitive.
 _LEFT_BEHIND = {
     "custom_jvp_call": ("jvp_jaxpr_fun",),
     "custom_vjp_call": ("fwd_jaxpr_thunk", "bwd", "out_trees"),
@@ -257,7 +252,7 @@ _LEFT_BEHIND = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
-    """What is carried of a function: its name, and of a derivative's rule its debug info."""
+    """The carried part of a function: its name, and for a derivative's rule its debug info."""
 
     name: str
     debug_info: DebugInfo | None
@@ -274,7 +269,7 @@ def is_serialized_by_name(primitive: str, parameter: str, value: object) -> bool
 
 
 def name_of(function: Any) -> str:
-    """What a function is called, as far as it says."""
+    """A function's name, if it has one."""
     inner = getattr(function, "callback_func", None) or getattr(function, "func", None)
     if isinstance(function, WrappedFun):
         return str(function.debug_info.func_src_info).partition(" ")[0]
@@ -282,7 +277,7 @@ def name_of(function: Any) -> str:
 
 
 def behind(function: Any) -> FunctionName:
-    """What is carried of a function."""
+    """The carried part of a function."""
     debug_info = function.debug_info if isinstance(function, WrappedFun) else None
     return FunctionName(name_of(function), debug_info)
 

@@ -1,8 +1,7 @@
 """The table of all encoders, by class and by name.
 
-Which classes are carried: the table that writing and reading have in common.
-
-What is looked up for every trace, built ahead of time.
+Writing and reading share the table. It is built ahead of time, with everything that each trace
+needs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def by_class() -> Mapping[type, Form]:
 
 
 def of(kind: type) -> Form | None:
-    """The form of the objects of a class; None where they are not carried."""
+    """The form of a class's objects; None if they are not carried."""
     table = by_class()
     if (form := table.get(kind)) is not None:
         return form
@@ -35,14 +34,14 @@ def of(kind: type) -> Form | None:
 
 
 def _open(kind: type) -> bool:
-    """Whether the form of a class is that of its subclasses too."""
+    """Whether the form of a class also covers its subclasses."""
     known = ("dtype", "generic", "Primitive", "HiPrim", "VJPHiPrimitive", "AbstractDevice")
     return kind.__name__ in known
 
 
 @functools.cache
 def by_name() -> Mapping[str, Form]:
-    """The form of each name that the bytes may hold."""
+    """The form of each name that the bytes may contain."""
     return {form.name: form for form in _all()}
 
 
@@ -70,7 +69,7 @@ def _all() -> tuple[Form, ...]:
 def make_ready() -> None:
     """Build the tables of classes and primitives: 12 to 25 ms that each process would take later.
 
-    What counts as JAX's own is then decided before any learner's file is imported.
+    This also decides what counts as JAX's own before any learner's file is imported.
     """
     by_class()
     python_encoders.of_jax()
@@ -78,9 +77,9 @@ def make_ready() -> None:
 
 @functools.cache
 def make_ready_for_gpus() -> None:
-    """The same for launches on a GPU, once in a process: half a second, which no other one pays.
+    """The same for launches on a GPU, once in a process: half a second that no other one spends.
 
-    Call it before a learner's file is imported. Raises ImportError where absl-py is missing.
+    Call it before a learner's file is imported. Raises ImportError if absl-py is missing.
     """
     pallas_encoders.make_known()
     forget()

@@ -1,12 +1,11 @@
 """The layout of the bytes, and source lines in them.
 
-Source lines: from JAX's tracebacks to data, and from data to tracebacks.
-jaxlib's Traceback can't be built from data, only taken of a running stack. So each frame becomes a
-function that does nothing but call the next one, with the file, the name and the columns of the
-frame that it stands for; the innermost takes the traceback. They run in a thread of their own, on
-whose stack there is nothing else.
+The bytes are a word, the length of a JSON document, the document, and raw bytes.
 
-How the bytes are laid out: a word, the length of a JSON document, the document, raw bytes.
+Source lines go from JAX's tracebacks to data, and from data to tracebacks. jaxlib's Traceback can't
+be built from data, only taken from a running stack. So each frame becomes a function that only
+calls the next one, with the frame's file, name and columns; the innermost takes the traceback. They
+run in a separate thread, whose stack contains nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PATIENCE = 60  # seconds; thousands take a few milliseconds
 
 
 class Frame(NamedTuple):
-    """One level of a stack, outside of jax: where it was when it called the next."""
+    """One level of a stack, outside of jax: its place when it called the next."""
 
     file: str
     function: str
@@ -74,7 +73,7 @@ def tracebacks(stacks: Sequence[Stack]) -> list[Any]:
 
 
 def _alone(call: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """`call(*arguments)` for each, in a thread on whose stack no other frame of Python's lies."""
+    """`call(*arguments)` for each, in a thread whose stack has no other Python frames."""
     results: list[Any] = []
     done = _thread.allocate_lock()
     done.acquire()
@@ -108,10 +107,10 @@ def _standing_for(frame: Frame, innermost: bool) -> Callable[..., Any]:
 
 
 def _positions(units: int, first: int, frame: Frame) -> bytes:
-    """The table of positions of a code object whose every instruction lies at one place.
+    """The table of positions of a code object whose instructions all have the same place.
 
-    Each entry is in the long form: how many code units it is for, lines as differences to the entry
-    before, columns from 1 (see CPython's Objects/locations.md).
+    Each entry is in the long form: the number of its code units, lines as differences to the
+    previous entry, columns from 1 (see CPython's Objects/locations.md).
     """
     table, line = bytearray(), first
     while units:
@@ -140,17 +139,17 @@ def _unsigned(number: int) -> bytes:
 _WORD = b"pallas trace 1\n"
 _LENGTH = 8  # bytes of the document's length
 
-#: What a node that is a list begins with: the number of a form, or one of these.
+#: The first item of a node that is a list: the number of a form, or one of these.
 TRACEBACK, BYTES = -1, -2
 LARGEST = 2**64  # of an integer; most of JAX's have 32 bits
 
 
 @dataclass(frozen=True, slots=True)
 class WireLayout:
-    """What a document holds.
+    """The contents of a document.
 
-    `nodes` are JSON's own values, or lists: the number of a form in `forms`, then those of the
-    nodes that are its parts. Nodes come after their parts. The trace is the node `root`.
+    `nodes` are JSON's own values, or lists: the number of a form in `forms`, then the numbers of
+    the nodes that are its parts. Nodes come after their parts. The trace is the node `root`.
     """
 
     jax: str
@@ -179,7 +178,7 @@ def packed(layout: WireLayout) -> bytes:
 
 
 def unpacked(data: bytes) -> WireLayout:
-    """The layout of bytes. Raises ValueError, TypeError or LookupError for others."""
+    """The layout of bytes. Raises ValueError, TypeError or LookupError for other bytes."""
     start = len(_WORD) + _LENGTH
     if data[: len(_WORD)] != _WORD:
         raise ValueError("no trace begins like this")

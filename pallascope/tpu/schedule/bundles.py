@@ -5,8 +5,8 @@ to do: scalar ALUs, vector ALUs, matrix units, loads, stores, DMA. A line of the
 
       0x41   : > { %192 = sbr.rel (%p1401_p12) target bundleno = 334 (0x14e)  ;;  %s194_s23 = … }
 
-with the bundle's number, the loop depth (`>`), and its instructions. A value such as `%s194_s23` is
-named twice: by its place in the program, and by the register that holds it, here `s23`.
+with the bundle's number, the loop depth (`>`), and its instructions. A value such as `%s194_s23`
+has two names: its place in the program, and the register that holds it, here `s23`.
 
 The format is not documented; this reads what libtpu 0.0.42 to 0.0.51 write under
 `--xla_jf_dump_llo_text` for the pass `packed-bundles-post-ra`. Anything else raises NotUnderstood.
@@ -28,12 +28,12 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. Registers are written by place alone: "s23", "p12".
+    """One instruction. Registers have only their place as name: "s23", "p12".
 
-    `result` is the scalar or predicate register that it writes, or nothing. It takes effect where
-    the predicate register `guard` holds, or, with `negated`, where it does not. `operands` are as
-    in the listing; `labels` are those that the listing names, as in a DMA's `size_in_granules`.
-    Of a `vector` instruction, which concerns the vector units alone, no operands are kept.
+    `result` is the scalar or predicate register that it writes, or "". It takes effect if the
+    predicate register `guard` holds, or, with `negated`, if it doesn't. `operands` are as in the
+    listing; `labels` are those that the listing names, such as a DMA's `size_in_granules`. A
+    `vector` instruction, which only concerns the vector units, has no operands here.
     """
 
     opcode: str
@@ -43,29 +43,29 @@ class Instruction:
     operands: tuple[str, ...] = ()
     labels: dict[str, str] | None = None
     vector: bool = False
-    spill: bool = False  # a vector register moves to or from VMEM because there are too few
-    note: str = ""  # what a comment says of it
+    spill: bool = False  # moves a vector register to or from VMEM because there are too few
+    note: str = ""  # the comment's text
 
     @property
     def target(self) -> int:
-        """Where a branch leads: a bundle's number."""
+        """The number of the bundle to which a branch goes."""
         found = re.search(r"bundleno = (\d+)", " ".join(self.operands))
         if not found:
-            raise NotUnderstood(f"a branch to a place that is computed ({self.opcode})")
+            raise NotUnderstood(f"a branch to a computed address ({self.opcode})")
         return int(found[1])
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What one core issues in one cycle; `depth` is how many loops are around it."""
+    """The instructions that one core issues in one cycle; `depth` is the number of its loops."""
 
     depth: int
     instructions: tuple[Instruction, ...]
 
 
 _ENTRY = re.compile(r"^ *(0x[0-9a-f]+|0) +(?:[A-Z]{2})? *:([> ]*)\{", re.MULTILINE)
-#: What comments hold is free text, but some stand for something: the name of the operand behind
-#: them, the direction of a general DMA, what a division is for.
+#: Most comments are free text, but some have a meaning: the name of the operand that follows, the
+#: direction of a general DMA, the purpose of a division.
 _COMMENT = re.compile(r"/\*(?!\w+=\*/| \w+-to-\w+ \*/| k[A-Z]\w+ \*/).*?\*/", re.DOTALL)
 _NOTE = re.compile(r"/\* (\S+) \*/")
 _HALT = re.compile(r"\s*%\w+ = shalt\.err(.*?)/\* *(.*?)\s*(?:\n|\*/)", re.DOTALL)
@@ -76,7 +76,7 @@ _REGISTER = re.compile(r"%[sp]\d+_([sp]\d+)")
 _LABELLED = re.compile(r"/\*(\w+)=\*/(.*)")
 _OPERAND_KIND = re.compile(r"\[shape: .*?index: (\d+), kind: (\w+)")
 
-#: Vector instructions that reach into the scalar core's world, and so are kept whole.
+#: Vector instructions that affect the scalar core, and so are kept whole.
 _SHARED = ("vsync", "vwait", "vdelay", "vpop.sfrf")
 
 
@@ -112,7 +112,7 @@ def _instructions(body: str) -> Iterator[Instruction]:
 
 
 def _halt(body: str) -> Instruction:
-    """It has a bundle to itself, and a message, in which there may be comments."""
+    """It is alone in its bundle, and has a message that may contain comments."""
     if not (found := _HALT.match(body)):
         raise NotUnderstood("an instruction that shares its bundle with shalt.err")
     guard = _GUARD.search(found[1])
@@ -132,7 +132,7 @@ def _vector(opcode: str, spill: bool) -> Instruction:
 def _instruction(text: str) -> Instruction:
     found = _INSTRUCTION.fullmatch(text)
     if not found:
-        raise NotUnderstood(f"an instruction that reads {text[:60]!r}")
+        raise NotUnderstood(f"an instruction of unknown form: {text[:60]!r}")
     name, opcode, rest = found[1] or "", found[2], found[3]
     note = ""
     if noted := _NOTE.search(rest):
@@ -156,7 +156,7 @@ def _instruction(text: str) -> Instruction:
 def _operand_and_kind(rest: str) -> str:
     found = _OPERAND_KIND.search(rest)
     if not found:
-        raise NotUnderstood(f"an operand of the kernel that reads {rest[:60]!r}")
+        raise NotUnderstood(f"an operand of the kernel of unknown form: {rest[:60]!r}")
     return f"{found[1]}, {found[2]}"
 
 
@@ -188,7 +188,7 @@ def unit_of(opcode: str) -> Unit:
 
 
 def busy(bundles: Sequence[Bundle], counts: Sequence[int]) -> dict[str, int]:
-    """Cycles by unit. Empty bundles, which wait for a result, go with the bundle before them."""
+    """Cycles by unit. Empty bundles wait for a result, and count with the bundle before them."""
     cycles: Counter[Unit] = Counter()
     units: dict[str, Unit] = {}
     present = Unit.SCALAR
@@ -207,7 +207,7 @@ def _unit(instruction: Instruction, units: dict[str, Unit]) -> Unit:
 
 
 def spills(bundles: Sequence[Bundle], counts: Sequence[int]) -> int:
-    """How often a vector register was saved to VMEM, or fetched back, for want of registers."""
+    """The number of vector registers saved to VMEM or fetched back because there are too few."""
     return sum(
         count * sum(instruction.spill for instruction in bundle.instructions)
         for bundle, count in zip(bundles, counts, strict=True)

@@ -30,7 +30,7 @@ _CORE = 1 << ALLOCATION_SHIFT
 
 WITHIN_HBM = "a DMA from HBM to HBM: its speed was never measured"
 
-#: Set in a semaphore's number where it is another chip's.
+#: Added to a semaphore's number if it is on another chip.
 _OTHER_CHIP = 1 << 14
 
 
@@ -47,10 +47,10 @@ class Transfer:
 
 @dataclass(slots=True)
 class Landing:
-    """Where on the chip a transfer comes from or goes to, and what counts it.
+    """The place on the chip that a transfer comes from or goes to, and its semaphore.
 
-    `place` is an address in VMEM, in granules, None where it is none or not known; `flag` is the
-    semaphore's number, and `awaited` the cycle at which the core has waited for it, if it does.
+    `place` is an address in VMEM, in granules; None if there is none or it is unknown. `flag` is
+    the semaphore's number, and `awaited` the cycle when the core has finished waiting for it.
     """
 
     place: int | None
@@ -60,7 +60,7 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The core waited from `start` to `end` (cycles); for no DMA where `operand` is empty."""
+    """The core waited from `start` to `end` (cycles); `operand` is "" if not for a DMA."""
 
     operand: str
     inward: bool
@@ -78,7 +78,7 @@ class _Arrival:
 
 @dataclass(slots=True)
 class _Semaphore:
-    """What it counts now, and what will be added. Below zero: a wait takes before it has."""
+    """Its count now, and the additions to come. Negative if a wait takes before they arrive."""
 
     count: int = 0
     due: list[_Arrival] = field(default_factory=list)  # by time
@@ -92,8 +92,8 @@ class _Semaphore:
 class Machine:
     """The state of one core while a schedule runs. Times are in cycles, sizes in bytes.
 
-    `words` holds what is known of operands that the scalar core reads, as 32-bit words. Sums go by
-    operand and by whether the transfer leads inward; single events are kept up to `most_events`.
+    `words` are the known contents of operands that the scalar core reads, as 32-bit words. Sums are
+    by operand and direction; single events are kept up to `most_events`.
     """
 
     latency: float
@@ -109,7 +109,7 @@ class Machine:
     flags: dict[int, _Semaphore] = field(default_factory=lambda: defaultdict(_Semaphore))
     moved: Counter[tuple[str, bool]] = field(default_factory=Counter)
     counts: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    least: str = ""  # why the time is no more than a lower bound
+    least: str = ""  # the reason if the time is only a lower bound
     waited: defaultdict[tuple[str, bool], float] = field(default_factory=lambda: defaultdict(float))
     transfers: list[Transfer] = field(default_factory=list)
     landings: list[Landing] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Machine:
     def general_transfer(
         self, kind: str, source: Any, granules: Any, target: Any, flag: Any
     ) -> None:
-        """Issue a DMA with strides of any number; `kind` may be "", where the listing says none."""
+        """Issue a DMA with any number of strides; `kind` is "" if the listing has none."""
         if index(flag) & _OTHER_CHIP:
             raise NotUnderstood("a DMA to another chip")
         spaces = ("hbm" if isinstance(place, Address) else "vmem" for place in (source, target))
@@ -153,10 +153,10 @@ class Machine:
     def transfer(
         self, kind: str, source: Any, granules: Any, target: Any, flag: Any, dense: bool = True
     ) -> None:
-        """Issue a DMA; `kind` is such as "hbm_to_vmem". The semaphore `flag` counts granules."""
+        """Issue a DMA of a `kind` such as "hbm_to_vmem". The semaphore `flag` counts granules."""
         granules = index(granules)
         if granules < 0:
-            raise NotUnderstood("a DMA of less than nothing, as for a block outside of its array")
+            raise NotUnderstood("a DMA of negative size, as for a block outside of its array")
         size = granules * self.granule
         start, _, end = kind.partition("_to_")
         if not {start, end} <= {"hbm", "vmem", "smem"}:
@@ -175,7 +175,7 @@ class Machine:
         bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
 
     def _through_hbm(self, arrival: _Arrival, place: Address, inward: bool, size: int) -> None:
-        """Move bytes from or to HBM as soon as it has time for them."""
+        """Move bytes from or to HBM as soon as HBM is free."""
         arrival.inward, arrival.operand = inward, self._name(place.source)
         begins = max(self.now, self.free)
         self.free = begins + size / self.bytes_per_cycle
@@ -192,7 +192,7 @@ class Machine:
             self.unawaited[landing.flag].append((granules, landing))
 
     def _note_waited(self, flag: int, granules: int) -> None:
-        """The core now knows of so many granules more; they are taken to be those sent first."""
+        """The core has waited for this many granules more; assigned to the earliest transfers."""
         waiting = self.unawaited[flag]
         while waiting and granules > 0:
             size, landing = waiting.popleft()
@@ -203,9 +203,9 @@ class Machine:
             granules -= size
 
     def _fill(self, target: int, count: int, source: Any) -> None:
-        """Copy into SMEM what is known of an operand, a word at a time."""
+        """Copy the known contents of an operand into SMEM, a word at a time."""
         words: Sequence[int] = ()
-        missing = Unknown("what a DMA brought into SMEM")
+        missing = Unknown("data that a DMA brought into SMEM")
         if isinstance(source, Address):
             first = source.offset * self.granule // 4
             words = self.words.get(source.source, ())[first:] if first >= 0 else ()
@@ -230,7 +230,7 @@ class Machine:
         raise NotUnderstood("a wait for something that this core never sends")
 
     def delay(self, cycles: Any) -> None:
-        """Do nothing for so long, as `pl.delay` asks."""
+        """Do nothing for this many cycles, as `pl.delay` asks."""
         self._stall(_Arrival(self.now + index(cycles), 0))
 
     def _stall(self, until: _Arrival) -> None:
@@ -241,11 +241,11 @@ class Machine:
         self.now = end
 
     def signal(self, flag: Any, amount: Any) -> None:
-        """Add to a semaphore, or take from it, what is there or will be."""
+        """Add to a semaphore, or take from it an amount that is there or will be."""
         self.flags[index(flag)].count += index(amount)
 
     def read_flag(self, flag: Any) -> None:
-        """Queue what a semaphore counts now, for a later `pop`."""
+        """Queue a semaphore's present count for a later `pop`."""
         self.queues["sfrf"].append(self._settled(flag).count)
 
     def _settled(self, flag: Any) -> _Semaphore:
@@ -259,12 +259,12 @@ class Machine:
         self.queues["drf"] += [result for kind, result in results if kind in kinds]
 
     def halt(self, condition: Any, message: str) -> None:
-        """Stop, if the condition holds; where that is not known, take it that it does not."""
+        """Stop if the condition holds; an unknown condition is assumed to be false."""
         if not isinstance(condition, Unknown) and condition:
             raise NotUnderstood(f"the kernel stops with an error: {message}")
 
     def pop(self, queue: str) -> Any:
-        """What was queued first: by `divide` in "drf", by `read_flag` in "sfrf"."""
+        """The first queued value: from `divide` in "drf", from `read_flag` in "sfrf"."""
         if not self.queues[queue]:
             raise NotUnderstood(f"a read of {queue}, which nothing has filled")
         return self.queues[queue].pop(0)
@@ -278,6 +278,6 @@ _UNWRITTEN = Unknown("scalar memory that was not written before")
 
 def _operand_address(address: Any) -> Address:
     if not isinstance(address, Address):
-        index(address)  # unknown, it is to blame
+        index(address)  # raises with the reason if it is unknown
         raise NotUnderstood("a DMA to an address that belongs to no operand")
     return address

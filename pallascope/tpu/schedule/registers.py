@@ -62,13 +62,13 @@ def _unsigned(array: Array, bits: int) -> np.ndarray[tuple[int, ...], np.dtype[n
 
 WORD, SIGN = (1 << 32) - 1, 1 << 31
 
-#: What a number shifted right by 31 is, if and only if it is a word.
+#: A number shifted right by 31 is one of these if and only if it is a word.
 FITS = frozenset((0, -1))
 
 
 @dataclass(frozen=True, slots=True)
 class OperandSource:
-    """An operand of the kernel as the schedule knows it: `kind` "input" or "output", and number."""
+    """An operand of the kernel in the schedule: `kind` is "input" or "output", with its number."""
 
     kind: str
     index: int
@@ -106,7 +106,7 @@ class Unknown:
     __rand__, __ror__ = __and__, __or__
 
     def __bool__(self) -> bool:
-        raise NotUnderstood(f"what happens next depends on {self._result().why}")
+        raise NotUnderstood(f"control flow depends on {self._result().why}")
 
     def __index__(self) -> int:
         raise NotUnderstood(f"an address depends on {self._result().why}")
@@ -146,7 +146,7 @@ _SOMEWHERE = Unknown("where in HBM an operand lies")
 
 
 def wrapped(value: Any) -> Any:
-    """The low 32 bits as a signed word; what is no word stays what it is."""
+    """The low 32 bits as a signed word; other values stay unchanged."""
     return (value + SIGN & WORD) - SIGN if _known(value) else value
 
 
@@ -162,7 +162,7 @@ def select(condition: Any, this: Any, other: Any) -> Any:
 
 
 def leading_zeros(value: Any) -> Any:
-    """How many of a word's highest bits are zero."""
+    """The number of a word's leading zero bits."""
     return value if isinstance(value, Unknown) else 32 - (value & WORD).bit_length()
 
 

@@ -31,12 +31,12 @@ from pallascope.tpu.schedule.registers import (
 
 
 def _wrapped(expression: str) -> str:
-    """Wrap it to 32 bits; the call is spared where it fits, which is nearly always."""
+    """Wrap it to 32 bits; without a call if it fits, which is nearly always."""
     return f"v if (v := {expression}) >> 31 in fits else wrapped(v)"
 
 
-#: What is written, by opcode or the beginning of it. `{0}` is an operand, `{u0}` one as an unsigned
-#: word, `{note}` a comment's word.
+#: The value of an instruction, by opcode or its beginning. `{0}` is an operand, `{u0}` one as an
+#: unsigned word, `{note}` a comment's word.
 _VALUES = {
     "sadd.s32": _wrapped("{0} + {1}"),
     "ssub.s32": _wrapped("{0} - {1}"),
@@ -80,8 +80,8 @@ for _sign, _operator in {
     _VALUES[f"scmp.{_sign}.s32"] = f"{{0}} {_operator} {{1}}"
     _VALUES[f"scmp.{_sign}.u32"] = f"{{u0}} {_operator} {{u1}}"
 
-#: What is done, by opcode. Fences, the vector units' random seed, and the parities that semaphores
-#: begin and end with have no effect on control, SMEM or time beyond the bundle that they stand in.
+#: The effect of an instruction, by opcode. Fences, the vector units' random seed, and semaphores'
+#: initial and final parities have no effect on control, SMEM or time beyond their bundle.
 _EFFECTS = {
     "dma.done.wait": "m.wait({0}, {1})",
     "vwait.ge": "m.wait({0}, {1})",
@@ -101,7 +101,7 @@ _FLOAT = r"-?(\d+\.\d*(e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)"
 def value_of(instruction: Instruction) -> str:
     """The expression whose value goes to `instruction.result`. Raises NotUnderstood.
 
-    An unknown instruction's value is Unknown, which does no harm until something depends on it.
+    An unknown instruction's value is Unknown, which matters only if something depends on it.
     """
     opcode, operands = instruction.opcode, instruction.operands
     root, _, rest = opcode.partition(".")
@@ -122,9 +122,9 @@ def value_of(instruction: Instruction) -> str:
 
 
 def effect_of(instruction: Instruction) -> str:
-    """The statement that an instruction without a result stands for; nothing for a silent one.
+    """The statement for an instruction without a result; "" for one without effect.
 
-    Raises NotUnderstood for one whose effect is not known.
+    Raises NotUnderstood if its effect is unknown.
     """
     opcode, operands = instruction.opcode, instruction.operands
     if opcode in _EFFECTS:
@@ -137,7 +137,7 @@ def effect_of(instruction: Instruction) -> str:
         return f"m.store({place}, {operand(value)}, {condition(instruction)})"
     if opcode == "shalt.err":
         if instruction.note.startswith("BoundsCheck"):
-            return ""  # it compares addresses, and those are made up here
+            return ""  # it compares addresses, and the simulated addresses are made up
         return f"m.halt({condition(instruction)}, {instruction.note!r})"
     if opcode.startswith("dma."):
         return _dma(instruction)
@@ -162,7 +162,7 @@ def _unsigned(expression: str) -> str:
 
 
 def _dma(instruction: Instruction) -> str:
-    """A general DMA has any number of strides, and may lead to another chip."""
+    """A general DMA has any number of strides, and may go to another chip."""
     labels = instruction.labels or {}
     kind = instruction.opcode.removeprefix("dma.")
     start, _, end = ("src_to_dst" if kind == "general" else kind).partition("_to_")
@@ -177,14 +177,14 @@ def _dma(instruction: Instruction) -> str:
 
 
 def condition(instruction: Instruction) -> str:
-    """When an instruction takes effect."""
+    """The condition under which an instruction takes effect."""
     if not instruction.guard:
         return "True"
     return f"{operand(instruction.guard)}{' ^ True' if instruction.negated else ''}"
 
 
 def _sum(terms: Iterable[str]) -> str:
-    """The terms' sum, computed now where they are numbers: for the addresses of spills."""
+    """The terms' sum, computed now if they are numbers: for the addresses of spills."""
     terms = tuple(terms)
     return str(sum(map(int, terms))) if all(map(str.isdecimal, terms)) else " + ".join(terms)
 
@@ -202,19 +202,19 @@ def operand(text: str) -> str:
     if found := re.fullmatch(r"#allocation(\d+)(_spill)?", text):
         return str((int(found[1]) + 1) << ALLOCATION_SHIFT)
     if found := re.fullmatch(r"(\S+) \[#allocation\w+\]", text):
-        return operand(found[1])  # behind it stands what the address is known to lie in
+        return operand(found[1])  # the name of the address's allocation follows
     if found := re.fullmatch(r"\[(?:smem|vmem|sflag|hbm)?:?(.*)\]", text):
         return _sum(operand(term.strip(" []")) for term in found[1].split(" + "))
     if re.fullmatch(_FLOAT, text):
         return "floating()"
-    raise NotUnderstood(f"an operand that reads {text!r}")
+    raise NotUnderstood(f"an operand of unknown form: {text!r}")
 
 
 END = -1
 REGISTERS = 64
 
-#: A matmul of 8192 x 8192 in blocks of 128 runs through 1.6 million, in seconds; a loop that never
-#: ends through any number.
+#: A matmul of 8192 x 8192 in blocks of 128 runs 1.6 million blocks, in seconds; an endless loop
+#: exceeds any number.
 MAX_BLOCKS = 10_000_000
 
 Block = Callable[[list[Any], list[Any], Machine], int]
@@ -232,7 +232,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRun:
-    """How often each bundle was issued, and when each turn of the outermost loop began."""
+    """How often each bundle was issued, and when each iteration of the outermost loop began."""
 
     counts: tuple[int, ...]
     turns: tuple[float, ...]
@@ -314,7 +314,7 @@ class ScheduleProgram:
         return ScheduleRun(tuple(issued), tuple(turns))
 
     def _outermost(self) -> int:
-        """The header of the loop that is around everything: the grid's, where there is one."""
+        """The header of the loop around everything: the grid's loop, if there is one."""
         backward = (
             branch.target for number, branch in self._branches.items() if branch.target <= number
         )
@@ -329,9 +329,9 @@ def _branches(bundles: Sequence[Bundle]) -> Iterator[tuple[int, Instruction]]:
 
 
 def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[str]]:
-    """What one bundle does: what takes time, or takes effect in it, and then the others.
+    """The statements of one bundle: first those that take time or an immediate effect.
 
-    All of it reads the registers as they were before the bundle, so they are assigned to last.
+    All of them read the registers as they were before the bundle, so assignments come last.
     """
     timed: list[str] = []
     others: list[str] = []
@@ -340,7 +340,7 @@ def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[st
     pointers: list[str] = []
     for instruction in instructions:
         if instruction.opcode.startswith("int_to_ptr"):
-            # No instruction: the listing says what the same register now is.
+            # Not an instruction: the listing gives the same register another type.
             register, value = operand(instruction.result), value_of(instruction)
             if register != value:
                 pointers.append(f"{register} = {value}")
@@ -363,6 +363,6 @@ def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[st
 
 
 def _same_register(phi: Instruction) -> None:
-    """A loop's variable stays in one register, or the listing would mean more than it says."""
+    """Raises NotUnderstood if a loop's variable changes its register."""
     if any(register != phi.result for register in phi.operands):
         raise NotUnderstood("a loop whose variable moves between registers")

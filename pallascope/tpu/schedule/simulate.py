@@ -21,7 +21,8 @@ from pallascope.tpu.schedule.scalar_core import ScheduleProgram
 class OperandDmas:
     """All DMAs of one operand in one direction: their bytes, and the cycles spent waiting for them.
 
-    Without a name: what was waited for was no DMA of an operand's. `count` is how many there are.
+    An empty name stands for waits for something other than an operand's DMA. `count` is the number
+    of DMAs.
     """
 
     operand: str
@@ -35,14 +36,15 @@ class OperandDmas:
 class Schedule:
     """One kernel's predicted run on one core. Times are in cycles, sizes in bytes.
 
-    `cycles` is issue and stalls together. `stalled` and `moved` go by operand, in both directions;
-    a stall for no DMA's sake has no operand. Of a long run, `transfers`, `stalls` and `turns` hold
-    the beginning. `turns` is when each turn of the outermost loop began: the grid's, if it has
-    more than one step. If it has blocks to move, there are two turns more than steps, and step n
-    computes in turn n + 1, while the next blocks move in.
+    `cycles` is issue and stalls together. `stalled` and `moved` are by operand, in both directions;
+    a stall that isn't for a DMA has no operand. Of a long run, `transfers`, `stalls` and `turns`
+    hold the beginning. `turns` are the cycles at which each iteration of the outermost loop began:
+    the grid's loop, if it has more than one step. If the grid has blocks to move, there are two
+    iterations more than steps, and step n computes in iteration n + 1, while the next blocks move
+    in.
 
-    `landings` align with `transfers`: where on the chip each of them begins or ends.
-    `least` is empty where `cycles` can be believed; else it says why they are a lower bound.
+    `landings` align with `transfers`: the place on the chip where each begins or ends. `least` is
+    the reason if `cycles` are only a lower bound, otherwise "".
     """
 
     cycles: float
@@ -75,12 +77,12 @@ def simulate(
     most_events: int = 0,
     core: int = 0,
 ) -> Schedule:
-    """Run the listing of one kernel on one core of a chip, by its number.
+    """Run the listing of one kernel on one core of a chip, by the core's number.
 
-    `names` are the operands' for whoever reads the result. `words` are the contents, as 32-bit
-    words in the order of SMEM, of those that the scalar core reads. Up to `most_events` of each
-    kind of event are kept. Raises NotUnderstood: the listing holds something whose effect or
-    duration is not known, or decides by values that only a real run has.
+    `names` are the operands' names in the result. `words` are the contents of operands that the
+    scalar core reads, as 32-bit words in the order of SMEM. Up to `most_events` of each kind of
+    event are kept. Raises NotUnderstood if the listing has something of unknown effect or duration,
+    or depends on values that only a real run has.
     """
     bundles = parse(listing)
     program = ScheduleProgram(bundles, chip.branch_delay)

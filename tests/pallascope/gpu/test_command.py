@@ -33,9 +33,9 @@ def test_what_a_kernel_takes(
     for words in (
         "double_by_tma compiled for a GPU h100",
         "32 × 64 blocks, for 132 multiprocessors",
-        "128 of a block: 1 warpgroup\n",
+        "128 per block: 1 warpgroup\n",
         "64.02 KiB of a block's 227 KiB (28%)",
-        "90 of a thread",
+        "90 per thread",
         "3 blocks on a multiprocessor, 19% of its warps; bound by shared memory",
         "12, among them 1 wgmma, 2 TMA loads, 1 TMA stores",
         "3,428 bytes stored and 3,424 bytes loaded by each thread",
@@ -78,7 +78,7 @@ def test_a_function_without_kernels(
         (["no_such_file.py:f", "--case", X], "no_such_file.py can't be imported"),
         (["kernel", "--case", X], "is not of the form FILE.py:NAME or MODULE:NAME"),
         ([f"{FILE}:sorts", "--case", f"{X} tile=64"], "sorts has no argument tile: it takes x"),
-        ([f"{FILE}:sorts", "--case", "f33[2]"], "is no dtype"),
+        ([f"{FILE}:sorts", "--case", "f33[2]"], "isn't a dtype"),
     ],
 )
 def test_misuse(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:

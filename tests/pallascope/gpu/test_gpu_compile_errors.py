@@ -60,7 +60,7 @@ def test_an_operation_that_mosaic_gpu_lacks() -> None:
 def test_an_array_that_128_threads_cannot_share() -> None:
     found = refusal(launches.adds_one, struct("float32", 100))
     assert found.kind is GpuRefusalKind.LAYOUT
-    assert ("no layouts fit" if NEWER else "100 is no multiple of 128") in found.message
+    assert ("no layouts fit" if NEWER else "100 isn't a multiple of 128") in found.message
 
 
 def reads_by_index(acc: Any, _box: Any, _here: Any, o_gmem: Any) -> None:
@@ -85,7 +85,7 @@ def names_a_barrier_for_copies(acc: Any, box: Any, here: Any, _o_gmem: Any) -> N
         (reads_by_index, "can't be indexed"),
         (multiplies_as_on_a_hopper, "wgmma's accumulator is in registers"),
         (sends, "TMA copies out of shared memory"),
-        (names_a_barrier_for_copies, "without orders_tensor_core=True"),
+        (names_a_barrier_for_copies, "it has no orders_tensor_core=True"),
     ],
 )
 def test_tensor_memory_that_is_used_as_other_memory(use: Callable[..., Any], words: str) -> None:
@@ -144,14 +144,14 @@ def test_an_order_of_float32_that_wgmma_does_not_take() -> None:
 def test_a_swizzle_that_does_not_fit_the_tiling() -> None:
     found = refusal(launches.one_wgmma, A, A, a_transforms=tiled(64, 64))
     assert found.kind is GpuRefusalKind.LAYOUT
-    assert found.message == "a swizzle of 64 bytes goes with a tiling whose last size is 32"
+    assert found.message == "a swizzle of 64 bytes needs a tiling whose last size is 32"
     assert "gpu_launches.py" in found.line
 
 
 def test_a_tiling_that_does_not_divide_is_asserted_without_a_word() -> None:
     found = refusal(launches.one_wgmma, A, struct("float16", 64, 20))
     assert found.kind is GpuRefusalKind.LAYOUT
-    assert "a tiling that does not divide" in found.message
+    assert "a tiling that doesn't divide the last axes" in found.message
 
 
 def test_operands_with_two_swizzles() -> None:

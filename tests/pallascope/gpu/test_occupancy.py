@@ -45,5 +45,5 @@ def test_the_table_of_chips() -> None:
 
 
 def test_a_name_that_is_none() -> None:
-    with pytest.raises(ValueError, match="'a100' is no GPU that is known here: h100, b200"):
+    with pytest.raises(ValueError, match="unknown GPU 'a100': choose from h100, b200"):
         named("a100")

@@ -102,7 +102,7 @@ def test_numbers_that_a_kernel_closes_over_are_scalars() -> None:
 def test_a_kernel_on_sparse_cores_is_told_as_unknown() -> None:
     with for_chip("TPU v6 lite", 1):  # a v5e has no SparseCores, as jax says while it traces
         (kernel,) = TracedLaunch.of(launches.copy_on_sparse_cores, [X], {}).kernels([X])
-    assert kernel.call.unknown == "it runs on SparseCores, and what these take is not predicted"
+    assert kernel.call.unknown == "it runs on SparseCores, whose time isn't predicted"
 
 
 @pytest.mark.parametrize(

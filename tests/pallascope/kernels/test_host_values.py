@@ -316,7 +316,7 @@ def test_too_many_steps_are_a_reason() -> None:
     kernel = on_v5e(*copies("float32", (32, 128), ROWS, grid=(4,)))
     positions = index_maps.positions_of(kernel.equation, (), most=3)
     assert positions.starts == (None, None)
-    assert positions.unknown[0] == "the grid has 4 steps, and at most 3 are looked at"
+    assert positions.unknown[0] == "the grid has 4 steps, and at most 3 are evaluated"
     large = copies(
         "float32", (32, 128), pl.BlockSpec((8, 128), lambda i: (i % 4, 0)), grid=(1 << 22,)
     )
@@ -327,7 +327,7 @@ def test_blocks_that_are_cut_at_run_time_are_a_reason() -> None:
     spec = pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (pl.ds(8 * i, 8), 0))
     positions = on_v5e(*copies("float32", (32, 128), spec, ROWS, grid=(4,))).block_positions()
     assert positions.starts[0] is None
-    cut = "blocks of the kind pl.BoundedSlice are cut where the kernel runs"
+    cut = "pl.BoundedSlice blocks are cut at run time"
     assert positions.unknown[0] == cut
     assert positions.starts[1] is not None
 

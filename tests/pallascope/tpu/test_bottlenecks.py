@@ -107,7 +107,7 @@ def test_a_block_that_par_keeps_longer() -> None:
     assert one.why.endswith("; par keeps it for 8 steps.")
     never = moving(QUIET, (8, 8, 4), reuse=(Reuse(None, 2, 8, 8), None, None, None))
     one = about(bottlenecks([moving(QUIET, (32, 8, 4))], [never]), "x_ref moves")
-    assert one.why.endswith("; par never lets go of it.")
+    assert one.why.endswith("; par keeps it for all steps.")
 
 
 def test_blocks_smaller_than_pars_should_be_larger() -> None:
@@ -142,7 +142,7 @@ def test_a_wider_dtype_than_pars_is_told_as_that() -> None:
 def test_padding_is_told_as_such() -> None:
     padded = rows(matmul(), (320, 2, 4), padding=300 * SIZE)
     one = about(bottlenecks([prediction(LOADED, traffic=padded)]), "padding")
-    assert one.why.startswith("94% of what x_ref moves is padding: bfloat16[512, 256] lies")
+    assert one.why.startswith("94% of x_ref's bytes are padding: bfloat16[512, 256] lies")
 
 
 def test_without_a_schedule_bytes_are_told_all_the_same() -> None:
@@ -243,7 +243,7 @@ def test_many_small_steps() -> None:
     found = bottlenecks(
         [prediction(WAITING, traffic=many, call=smaller)], [prediction(QUIET, traffic=few)]
     )
-    assert about(found, "grid steps").remedy.startswith("Larger blocks")
+    assert about(found, "grid steps").remedy.startswith("Use larger blocks")
     assert not any(
         "steps" in each.phrase for each in bottlenecks([prediction(WAITING, traffic=few)])
     )
@@ -278,8 +278,8 @@ def test_registers_that_do_not_suffice() -> None:
 @pytest.mark.parametrize(
     ("inward", "why", "remedy"),
     [
-        (True, "a copy of x_ref to arrive", "unless it is started early"),
-        (False, "a copy of x_ref to be written back", "unless it is waited for late"),
+        (True, "a copy of x_ref to arrive", "unless it starts early"),
+        (False, "a copy of x_ref to be written back", "unless you wait for it late"),
     ],
 )
 def test_a_copy_by_hand_has_a_remedy_for_its_direction(inward: bool, why: str, remedy: str) -> None:

@@ -187,7 +187,7 @@ def test_a_keyword_to_sweep_that_the_function_lacks_is_refused(folder: Path) -> 
         (("no_such_module:f", "--case", ""), "no_such_module can't be imported: ModuleNotFound"),
         (("json:nothing", "--case", ""), "json has no function nothing"),
         (("json", "--case", ""), "'json' is not of the form FILE.py:NAME or MODULE:NAME"),
-        (("json:dumps", "--case", "f32[8"), "'f32[8' is no array"),
+        (("json:dumps", "--case", "f32[8"), "can't parse 'f32[8': expected an array"),
         (("json:dumps", "--case", "", "--sweep", "bm"), "'bm' is not of the form NAME=VALUE"),
     ],
     ids=str,

@@ -212,7 +212,7 @@ def test_both_cores_of_a_chip_run_xlas_program() -> None:
 def test_without_its_bytes_xlas_time_is_left_out() -> None:
     time, _, notes = xla_column(Estimate(1500, computing=3e-6))
     assert time == "–"
-    assert "Its bytes, and so the least time for them, are not known" in notes
+    assert "Its bytes, and so the least time for them, are unknown" in notes
     time, _, notes = xla_column(Estimate(0, "XLA has no estimate for while"))
     assert time == "–"
     assert "without Pallas: XLA has no estimate for while" in notes
@@ -291,7 +291,7 @@ def test_what_is_told_once_is_not_told_again() -> None:
     )
     waiting = dataclasses.replace(schedule(3000, 1700, {"MXU": 1700}), moved=moved)
     text = shown(screen(launch(prediction(waiting), par=None)))
-    assert text.count("The next block moves while") == 1
+    assert text.count("The next block moves during") == 1
     assert "x_ref's block to arrive, 467 ns" in text
     assert re.search(r"y_ref's block to arrive, 400 ns.*\n(.*\n)?   try: the same\.", text)
 
@@ -348,7 +348,7 @@ def test_without_the_compiler_it_says_what_is_not_checked() -> None:
 
 def test_a_kernel_without_a_time_says_why() -> None:
     text = shown(screen(launch(prediction(compiled=True, unknown="a branch on data"))))
-    assert "  no time can be told: a branch on data\n" in text
+    assert "  no predicted time: a branch on data\n" in text
 
 
 def test_a_lower_bound_is_told_as_such() -> None:

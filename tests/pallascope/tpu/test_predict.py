@@ -443,7 +443,7 @@ def test_sparse_cores_are_not_judged() -> None:
     (found,) = predictions(launches.copy_on_sparse_cores, WIDE, chip="v6e")
     assert (found.compiled, found.failure) == (False, None)
     assert OnChip(None, (found,)).not_compiled == (found,)
-    assert found.unknown == "it runs on SparseCores, and what these take is not predicted"
+    assert found.unknown == "it runs on SparseCores, whose time isn't predicted"
 
 
 @pytest.mark.parametrize("way", ["copy", "signal", "place"])
@@ -473,7 +473,7 @@ def test_what_is_done_with_other_chips_is_the_reason(way: str) -> None:
     specs = {"in_specs": jax.P("x"), "out_specs": jax.P("x"), "check_vma": False}
     (found,) = predictions(jax.shard_map(launch, mesh=mesh, **specs), X)
     assert found.unknown.startswith("it communicates with other chips")
-    assert "no time can be told: it communicates with other chips" in shown(found)
+    assert "no predicted time: it communicates with other chips" in shown(found)
 
 
 def test_what_mosaic_refuses_within_a_mesh_is_raised() -> None:
@@ -532,7 +532,7 @@ def test_a_kernel_in_a_loop_counts_once_for_each_turn() -> None:
     assert found.bytes == 3 * once.bytes
     told = shown(found)
     assert "4 steps, 3 runs" in told
-    assert "a loop around it makes 3 runs of it; what follows is of one of them" in told
+    assert "a loop around it runs it 3 times; the numbers below are for one run" in told
     (cause, *_) = bottlenecks([found], [once])
     assert cause.phrase == "3 runs of kernel, by a loop around it"
     assert cause.size == 2 * once.bytes

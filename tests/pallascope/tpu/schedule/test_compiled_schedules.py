@@ -116,7 +116,7 @@ def test_a_dynamic_grid_is_as_large_as_it_is(kernels: Any) -> None:
 
 def test_without_its_size_a_grid_is_not_understood(kernels: Any) -> None:
     kernel = {**kernels["v5e"]["dynamic grid"], "words": []}
-    with pytest.raises(NotUnderstood, match=r"^what happens next depends on the value of input 0$"):
+    with pytest.raises(NotUnderstood, match=r"^control flow depends on the value of input 0$"):
         schedule(kernel, "v5e")
 
 
@@ -161,7 +161,7 @@ def test_a_copy_within_hbm_takes_at_least_its_bytes(kernels: Any) -> None:
     [
         ("never started", "a wait for something that this core never sends"),
         ("never awaited", "the kernel stops with an error: Semaphore"),
-        ("by vector data", "what happens next depends on data in vector registers"),
+        ("by vector data", "control flow depends on data in vector registers"),
     ],
 )
 def test_what_is_not_understood_has_a_reason(kernels: Any, name: str, why: str) -> None:

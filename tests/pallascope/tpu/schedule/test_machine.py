@@ -268,7 +268,7 @@ def test_what_a_general_dma_brings_is_in_an_order_unknown() -> None:
     )
     kept = machine.memory[place(5)]
     assert isinstance(kept, Unknown)
-    assert kept.why == "what a DMA brought into SMEM"
+    assert kept.why == "data that a DMA brought into SMEM"
 
 
 @pytest.mark.parametrize("note", ["/* hbm-to-hbm */", ""])
@@ -289,7 +289,7 @@ def test_within_hbm_bytes_are_read_and_written_and_the_time_is_a_lower_bound(not
     [
         (copy_in(4).replace("vmem", "cmem"), "a DMA from HBM to CMEM"),
         (general("%s0", "%s2", 4, flag="%s3"), "a DMA to another chip"),
-        (copy_in("%s4"), "a DMA of less than nothing"),
+        (copy_in("%s4"), "a DMA of negative size"),
         (copy_in("%s9"), "an address depends on a register"),
         (copy_in(4).replace("/*vmem=*/", ""), "the instruction dma.hbm_to_vmem"),
         ("%5 = dma.strange", "the instruction dma.strange"),
