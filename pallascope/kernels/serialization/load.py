@@ -123,8 +123,8 @@ class _InterpretRewriter(Rewriter):
 def checked(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
     """The trace, if every variable in it has the type that its equation gives it.
 
-    Call it within `for_chip`, as when the trace was made. Raises SerializationError. Takes about as long
-    as reading the bytes.
+    Call it within `for_chip`, as when the trace was made. Raises SerializationError. Takes about as
+    long as reading the bytes.
     """
     try:
         check_jaxpr(closed.jaxpr)
