@@ -149,7 +149,7 @@ def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dic
 
 
 NO_GPU_NOTE = (
-    "Without a GPU, times are neither measured nor guessed. With one, this times both in turns, and "
+    "Without a GPU, times are neither measured nor guessed. With one, this times both in turns and "
     "shows the median, its spread, and the share of peak FLOP/s and of HBM bandwidth."
 )
 

@@ -86,7 +86,8 @@ def _require_no_untracked(git: Git, changed: dict[str, str]) -> None:
 def _require_none(paths: Sequence[str]) -> None:
     if paths:
         raise CannotUpdate(
-            "nothing was changed: you have uncommitted changes in files that the update needs\n"
+            "nothing was changed: your changes are not committed, and the update needs these "
+            "files\n"
             + _listed(paths)
             + "\ncommit them (kata commit, git commit) or stash them (git stash), and update again"
         )
