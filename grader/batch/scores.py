@@ -160,7 +160,7 @@ def _checks(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
         (check, _page_number(count), _part(count / len(rows))) for check, count in _most(counts)
     ]
     return HtmlTable(
-        "Where samples end", "The check that each sample failed.", ("check", "", ""), told
+        "Where samples end", "The check that each sample failed, if any.", ("check", "", ""), told
     )
 
 

@@ -192,7 +192,7 @@ def _measured_lines(
 
 
 def _is_faultless(side: OnGpu | Accident) -> bool:
-    """Whether the launch compiles, as far as that is known."""
+    """Whether the launch has no known fault."""
     if isinstance(side, Accident) or (side.problem and not side.problem.todo):
         return False
     compiled = compiled_of(side)
