@@ -22,15 +22,15 @@ OVERVIEW = "grader.commands.progress"
 #: and run_NAME(options, root, console), and its help text.
 COMMANDS = {
     "list": ("progress", "show all katas, or those that match"),
-    "next": ("progress", "show the first kata that is not solved"),
+    "next": ("progress", "show the first kata that isn't solved"),
     "hint": ("hints", "give a hint; each time you ask, it says more"),
     "show": ("hints", "show the solution of a kata, after asking you"),
-    "after": ("hints", "say what a solved kata leads on to, and how your solution compares"),
-    "reset": ("attempts", "put back the stub of a kata; what you wrote is saved first"),
-    "restore": ("attempts", "list your saved attempts, or bring one back"),
-    "progress": ("progress", "show what is solved, without running anything"),
+    "after": ("hints", "show where a solved kata leads, and how your solution compares"),
+    "reset": ("attempts", "restore the stub of a kata; your code is saved first"),
+    "restore": ("attempts", "list your saved attempts, or restore one"),
+    "progress": ("progress", "show your progress, without running anything"),
     "commit": ("attempts", "make one git commit for each solved kata"),
-    "cost": ("launches", "predict the time of a launch on a TPU, and say what to try"),
+    "cost": ("launches", "predict the time of a launch on a TPU, and suggest changes"),
     "trace": ("launches", "write the predicted timeline of a launch, for Perfetto"),
     "watch": ("watch", "grade a kata whenever you save it"),
     "view": ("launches", "draw a launch step by step, in your browser"),
@@ -39,9 +39,9 @@ COMMANDS = {
     "grade": ("grade", "judge many submissions, from JSONL to JSONL"),
     "class": (
         "class_report_command",
-        "for teachers: report what a class has solved, and where it is stuck",
+        "for teachers: report the progress of a class, and where it is stuck",
     ),
-    "baseline": ("grade", "write samples whose verdicts are known, or compare results with them"),
+    "baseline": ("grade", "write samples with known verdicts, or compare results with them"),
     "sync": ("authors", "for authors: generate the katas from the solutions"),
     "new": ("authors", "for authors: write the three files of a new kata"),
 }
@@ -101,8 +101,8 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     """A parser of all commands. Only commands in `argv` get their arguments."""
     parser = argparse.ArgumentParser(
         prog="kata",
-        description="Find your way through the katas; without a COMMAND: where you are, and what "
-        "to do next. Grade katas with pytest -k NAME.",
+        description="Find your way through the katas; without a COMMAND: your progress and the "
+        "next step. Grade katas with pytest -k NAME.",
         epilog="NAME matches like pytest -k: tiled_matmul, matmul, basics, 'basics and 10'.",
     )
     parser.add_argument(

@@ -1,7 +1,7 @@
 """Examiner, ExaminerPool and Report: grading for other programs.
 
-An Examiner grades one text after another, in processes that stay warm. A pool of them serves many
-threads, or an event loop.
+An Examiner grades one text after another, in processes that stay warm. A pool of Examiners serves
+many threads, or an event loop.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether it has stopped the bench. Results since then may be those of ended processes."""
+        """Whether it has stopped the pool. Later results may be those of ended processes."""
         return self._expired.is_set()
 
     def _expire(self) -> None:
@@ -80,8 +80,8 @@ def timeout_finding(seconds: float) -> Finding:
     message = (
         f"The hidden cases took more than {seconds:g} s together, so grading was stopped. "
         "Each step of each case stayed below its own limit.\n"
-        "Usual reasons: a great deal of Python while the file is imported or the launch is traced, "
-        "or work element by element, which the interpreter does one load at a time."
+        "Usual reasons: much Python work while the file is imported or the launch is traced, "
+        "or element-by-element work, which the interpreter does one load at a time."
     )
     return Finding(Check.RUNS, f"no verdict after {seconds:g} s", message)
 
@@ -93,8 +93,8 @@ class Report:
     `grades` has one grade for each hidden case, in order. `finding` is that of the worst case, if
     any. `not_judged` is the first rung that could not be judged here, for example without libtpu;
     stars stop below it. `blob` is git's id of the text. `beside_par` is the ratio of its predicted
-    cycles (or of bytes from and to HBM, if there are no cycles) to the solution's, in the worst
-    case; None if no launch was compared. `versions` are pairs of package and version.
+    cycles (of its HBM bytes, if cycles aren't known) to the solution's, in the worst case; None if
+    no launch was compared. `versions` are pairs of package and version.
     """
 
     kata: str
@@ -138,7 +138,7 @@ class Report:
         """One number from 0 to 1.
 
         0 for wrong or unfinished code, 1/3 for right results (★), 2/3 for a kernel that a TPU
-        accepts (★★), and from there up to 1 by par's cycles ÷ its own. If no launch is compared, as
+        accepts (★★); above that, up to 1, by par's cycles ÷ its own. If no launch is compared, as
         in katas without a kernel, ★★★ give 1.
         """
         if self.stars < MAX_STARS - 1:
@@ -158,23 +158,22 @@ CACHED_ANSWERS = 256
 
 
 class UnknownKata(ValueError):
-    """There is no kata with this id. The text suggests another one."""
+    """No kata has this id. The text suggests another one."""
 
 
 class Examiner:
     """Grades texts like pytest grades files: in the strict interpreter, on the CPU.
 
-    `chips` are the TPUs to compile for; costs are of the first. `isolation` is "require" (nothing
-    is graded where the kernel can't isolate what imports a submission), "auto" (as far as it can)
-    or "off". `root` is the folder that holds katas/ and solutions/; without it, the one that the
-    current folder lies in, else the clone that this package was imported from. `seconds` is how
-    long one step of a hidden case may take, where the kata's key says nothing else, and `limit` how
-    long all hidden cases may take together.
+    `chips` are the TPUs to compile for; costs are of the first. `isolation` is "require" (grade
+    nothing if the operating system can't isolate a submission's process), "auto" (isolate as far as
+    it can) or "off". `root` is the folder that has katas/ and solutions/; by default the one around
+    the current folder, else the clone that this package was imported from. `seconds` is the time
+    limit of one step of a hidden case, unless the kata's key has another, and `limit` that of all
+    hidden cases together.
 
     Processes start with the first grade and end with `close`. One Examiner serves one thread at a
-    time; for several cores make several, or an ExaminerPool. A process that was forked from the one
-    that made it starts processes of its own. Raises NotIsolated, RepositoryError, ValueError for an
-    unknown chip.
+    time; for several cores make several, or an ExaminerPool. After a fork, the new process starts
+    its own workers. Raises NotIsolated, RepositoryError, ValueError for an unknown chip.
     """
 
     def __init__(
@@ -197,12 +196,14 @@ class Examiner:
         self._katas = {kata.id: kata for kata in katas(self._root, SOLUTIONS)}
         if not self._katas:
             raise RepositoryError(f"there are no katas in {self._root}")
-        self._answers: dict[str, str] = {}  # by kata: the digest of what is graded against
+        self._answers: dict[str, str] = {}  # by kata: the digest of its solution and key
         self._queues: WorkerQueues | None = None
         self._pid, self._busy, self._busy_thread = os.getpid(), threading.Lock(), 0
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an Examiner has processes of its own: make one where it is to grade")
+        raise TypeError(
+            "an Examiner owns processes, so it can't be copied: make one in each process"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -221,19 +222,18 @@ class Examiner:
         return self._root
 
     def grade(self, kata: str, source: str, seed: int | None = None) -> Report:
-        """Grade a whole file as this kata's, on the hidden cases of a seed (None: a random one).
+        """Grade a whole file of this kata, on the hidden cases of a seed (None: a random one).
 
-        Whatever is wrong with the text is in the Report: what doesn't parse, is empty, or has more
-        than 1 MiB, fails; the unchanged stub is `todo`. What it does to its processes ends with
-        it. Raises UnknownKata; TypeError where `source` is no text or `seed` no integer; BrokenKata
-        and KeyProblem where the solution or its key is at fault, or has changed since it was first
-        used; SandboxError where no process can be started; RuntimeError where another thread is
-        being served.
+        Errors in the text are in the Report: a text that doesn't parse, is empty, or has more than
+        1 MiB fails; the unchanged stub is `todo`. Its effects on its processes end with it. Raises
+        UnknownKata; TypeError if `source` isn't a str or `seed` isn't an int; BrokenKata or
+        KeyProblem if the solution or its key is at fault, or has changed since it was first used;
+        SandboxError if no process can be started; RuntimeError while another thread is served.
         """
         if not isinstance(source, str):
-            raise TypeError(f"the source of {kata} is {type(source).__name__}, and has to be str")
+            raise TypeError(f"the source of {kata} is {type(source).__name__}, and must be str")
         if not isinstance(seed, int | None):
-            raise TypeError(f"the seed is {type(seed).__name__}, and has to be int")
+            raise TypeError(f"the seed is {type(seed).__name__}, and must be int")
         with self._exclusive():
             return self._report(kata, source, seed)
 
@@ -319,7 +319,7 @@ class Examiner:
     def close(self) -> None:
         """End all processes and remove their files. A later grade starts new ones.
 
-        Raises RuntimeError while another thread is served: its submission would be blamed.
+        Raises RuntimeError while another thread is served, whose submission would fail.
         """
         self._forget_if_forked()
         if self._busy.locked() and self._busy_thread != threading.get_ident():
@@ -349,7 +349,7 @@ def _require_known_chips(chips: Sequence[str]) -> tuple[str, ...]:
         raise ValueError(f"chips={chips!r}: give the names of chips in a tuple")
     for chip in chips:
         if chip not in CHIPS:
-            raise ValueError(f"no chip {chip!r}, but {', '.join(CHIPS)}")
+            raise ValueError(f"no chip {chip!r}: choose from {', '.join(CHIPS)}")
     return tuple(chips)
 
 
@@ -366,7 +366,7 @@ class ExaminerPool:
             reports = await asyncio.gather(*(pool.agrade(kata, text) for text in texts))
 
     `make` makes an Examiner, in a thread, when one more is needed: up to `size`, each of which
-    keeps a core busy and takes about 1 GB of memory. What Examiner raises comes out of `grade`.
+    keeps a core busy and takes about 1 GB of memory. `grade` raises the errors of Examiner.
     """
 
     def __init__(self, make: Callable[[], Examiner] = Examiner, size: int = 1) -> None:
@@ -389,13 +389,13 @@ class ExaminerPool:
         await asyncio.get_running_loop().run_in_executor(None, self.close)
 
     def grade(self, kata: str, source: str, seed: int | None = None) -> Report:
-        """As `Examiner.grade`, from any thread. Raises RuntimeError once the pool is closed."""
+        """Like `Examiner.grade`, from any thread. Raises RuntimeError once the pool is closed."""
         return self._threads.submit(self._grade, kata, source, seed).result()
 
     async def agrade(self, kata: str, source: str, seed: int | None = None) -> Report:
-        """As `grade`, without blocking the event loop.
+        """Like `grade`, without blocking the event loop.
 
-        If the waiting task is cancelled, a grade that has begun is finished, and one that hasn't is
+        If the waiting task is cancelled, a grade that has begun is finished; otherwise it is
         dropped.
         """
         loop = asyncio.get_running_loop()

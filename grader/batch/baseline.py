@@ -1,6 +1,6 @@
 """Samples whose verdicts are known: solutions and known mistakes.
 
-What an evaluation says of them tells whether it is set up right.
+Grading them shows whether an evaluation is set up correctly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from grader.exercise.mutants import wrong_version
 from grader.verdict import MAX_STARS, Check
 
 EXPECTED = "expected"
-#: The most stars that a mistake has which the check finds; none, where it is one of the others.
+#: The most stars of a mistake, by the check that finds it; 0 for all other checks.
 _STARS = {Check.LOWERS: 1, Check.COMPILES: 1, Check.COST: 2}
 SOLUTION = "solution"
 
@@ -24,8 +24,8 @@ SOLUTION = "solution"
 def samples_of(kata: Kata) -> Iterator[dict[str, Any]]:
     """The solution and each known mistake, as lines of samples. Raises KeyProblem.
 
-    `expected` says how many stars it has at most (`most_stars`), at least (`least_stars`), and
-    which check finds it (`check`, null for the solution).
+    `expected` has the fewest and the most stars that it may get (`least_stars`, `most_stars`), and
+    the check that finds it (`check`, null for the solution).
     """
     solution = kata.solution.read_text(encoding="utf-8")
     yield _sample(kata, SOLUTION, solution, "the solution", MAX_STARS, MAX_STARS, None)
@@ -50,11 +50,11 @@ def _sample(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How many of the submissions that one check finds came out as expected.
+    """How many of the submissions that one check should find got the expected verdict.
 
-    `check` is "solution" for solutions. `stars` of `count` have as many stars as they may have, and
-    of these `same` are told so by that very check: where several hidden cases fail, the worst is
-    told, and it may have failed earlier.
+    `check` is "solution" for solutions. Of `count` submissions, `stars` have an expected number of
+    stars. Of these, the expected check found `same`. If several hidden cases fail, the verdict is
+    that of the worst, which may have failed an earlier check.
     """
 
     check: str
@@ -65,7 +65,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """By check, and the results that came out otherwise. `skipped` were not judged whole here."""
+    """Agreement by check, and the unexpected results. `skipped` could not be fully judged here."""
 
     by_check: tuple[Agreement, ...]
     otherwise: tuple[dict[str, Any], ...]
@@ -73,12 +73,14 @@ class BaselineComparison:
 
 
 def compared(results: Sequence[Mapping[str, Any]]) -> BaselineComparison:
-    """What became of a baseline. Raises ValueError where no row says what was expected and came."""
+    """Compare results with the expected ones. Raises ValueError if the rows aren't such results."""
     rows = [dict(row) for row in results if isinstance(row.get(EXPECTED), dict)]
     if not rows:
-        raise ValueError('none of the results has "expected": grade what `kata baseline` wrote')
+        raise ValueError(
+            'none of the results has "expected": grade a file from `kata baseline --out`'
+        )
     if any("stars" not in row for row in rows):
-        raise ValueError("these are samples: compare what `kata grade` made of them")
+        raise ValueError("these are samples, not results: grade them with `kata grade` first")
     judged = [row for row in rows if not (row.get("not_judged") and _too_late(row))]
     found = {
         _check(row): [each for each in judged if _check(each) == _check(row)] for row in judged
@@ -99,7 +101,7 @@ def compared(results: Sequence[Mapping[str, Any]]) -> BaselineComparison:
 
 
 def _too_late(row: Mapping[str, Any]) -> bool:
-    """Whether what is expected comes behind what could not be judged, for want of libtpu."""
+    """Whether the expected check comes after the first that can't be judged without libtpu."""
     check = row[EXPECTED]["check"]
     return check is None or Check(check) in _STARS
 

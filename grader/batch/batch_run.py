@@ -1,8 +1,7 @@
 """One run of `kata grade`: a set of samples, a store, an executor.
 
-Which of several runs judges a sample: by its text, so that what is the same goes to the same.
-
-A set of samples on its way through a store and an executor.
+If several runs share a file of samples, a hash of each sample's text chooses its run, so equal
+samples go to the same run.
 """
 
 from __future__ import annotations
@@ -28,23 +27,25 @@ from pallascope.tools.versions import versions
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The `number`-th of `count` parts of any file of samples, from 1."""
+    """Part `number` of `count` parts of a file of samples, counted from 1."""
 
     number: int
     count: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """What "2/4" means. Raises ValueError."""
+        """Parse a text such as "2/4". Raises ValueError."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if not found:
-            raise ValueError(f"{text!r} is no shard: give its number and how many there are, 2/4")
+            raise ValueError(
+                f"{text!r} isn't a shard: give its number and the number of shards, such as 2/4"
+            )
         number, count = map(int, found.groups())
         if not count:
-            raise ValueError(f"{text!r} is no shard: there has to be at least one")
+            raise ValueError(f"{text!r} isn't a shard: there must be at least one shard")
         if not 1 <= number <= count:
             raise ValueError(
-                f"{text!r} is no shard: of {count} there are 1/{count} to {count}/{count}"
+                f"{text!r} isn't a shard: with {count}, they are 1/{count} to {count}/{count}"
             )
         return cls(number, count)
 
@@ -56,7 +57,7 @@ class Shard:
 
 
 def shard_of(found: Sample | Complaint, count: int) -> Shard:
-    """Who judges a sample, whatever versions are installed. Lines that can't be are the first's."""
+    """The shard that judges a sample, on any version. The first has lines that can't be judged."""
     if isinstance(found, Complaint) or found.source is None:
         return Shard(1, count)
     text = f"{found.kata}\n{found.source}".encode("utf-8", "surrogatepass")
@@ -65,11 +66,11 @@ def shard_of(found: Sample | Complaint, count: int) -> Shard:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How samples are judged. Without a `seed` it is the store's; `ks` are those of pass@k,
-    and `limit` is how many seconds all hidden cases of one may take.
+    """How samples are judged. `seed` defaults to the store's; `ks` are the values of k for pass@k;
+    `limit` is the time in seconds for all hidden cases of a sample.
 
-    `versions` are those that judge, the installed ones unless something else is said. `shard`
-    ("2/4") tells which part of the samples these are.
+    `versions` are the judging versions, by default the installed ones. `shard` ("2/4") is the part
+    of the samples to judge.
     """
 
     chip: str
@@ -114,7 +115,7 @@ class Batch:
         return key_of(kata, source, answer, self.seed, self._setup.chips, self._versions)
 
     def waiting(self) -> list[SubmissionJob]:
-        """The submissions that the store has no verdict on, each once."""
+        """The different submissions that have no verdict in the store."""
         jobs = {
             self._keys[one.line]: SubmissionJob(
                 self._keys[one.line], one.kata, one.source, self.seed
@@ -125,9 +126,9 @@ class Batch:
         return list(jobs.values())
 
     def judge(self, jobs: Sequence[SubmissionJob]) -> Generator[Outcome, None, None]:
-        """Have them judged, and keep each verdict before it is given out. Raises ExecutorError.
+        """Judge these jobs. Each verdict is stored before it is yielded. Raises ExecutorError.
 
-        A verdict that an accident has decided counts in this run; the next run judges again.
+        A verdict decided by an accident counts in this run only; the next run judges again.
         """
         with self._hire(self._setup) as executor:
             for outcome in executor.outcomes(jobs):
@@ -140,7 +141,7 @@ class Batch:
                 yield outcome
 
     def missing(self) -> list[Sample]:
-        """The samples that could be judged and that the store has no verdict on."""
+        """The samples that could be judged but have no verdict in the store."""
         asked = [one for one in self._samples if one.source is not None]
         return [one for one in asked if not self._verdict(one)]
 
@@ -150,7 +151,7 @@ class Batch:
         return sum(key in self._store for key in set(self._keys.values()))
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each sample that there is a verdict on, in their order."""
+        """A row for each sample with a verdict, in order."""
         verdicts = ((one, self._verdict(one)) for one in self._samples)
         return [{**one.row, **verdict} for one, verdict in verdicts if verdict]
 

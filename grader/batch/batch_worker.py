@@ -1,4 +1,4 @@
-"""One worker process of `kata grade`.
+"""A worker process of `kata grade`.
 
 python -m grader.batch.batch_worker
 """
@@ -22,7 +22,7 @@ from pallascope.tools.text import printable
 
 
 def verdict_of(report: Report) -> dict[str, Any]:
-    """A report as one flat JSON object: what is added to a sample's row."""
+    """A report as a flat JSON object, which is added to a sample's row."""
     finding = report.finding
     return {
         "state": report.state.value,
@@ -44,10 +44,9 @@ def verdict_of(report: Report) -> dict[str, Any]:
 
 
 def outcome_of(examiner: Examiner, job: SubmissionJob) -> Outcome:
-    """Grade one submission, and once more where an accident has decided.
+    """Grade one submission, and once more if an accident decided the verdict.
 
-    Where it can't be graded, the outcome says why: where that is the repository's fault, or the
-    grader's.
+    If the repository or the grader is at fault, the outcome has the error instead of a verdict.
     """
     try:
         report = examiner.grade(job.kata, job.source, job.seed)

@@ -1,7 +1,7 @@
-"""Makes a file of a completion, and finds the completion in a model's answer.
+"""Makes a file from a completion, and finds the completion in a model's answer.
 
-Fences are Markdown's: three or more backticks or tildes, a word for the language, up to a line of
-at least as many of the same, or to the end of the answer, where a model was cut off.
+Fences are Markdown's: three or more backticks or tildes, and a word for the language. A block ends
+at a line with at least as many of the same, or at the end of the answer if the model was cut off.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from grader.grading.session_case import MOST_BYTES
 
 COMPLETION = "completion"  # the field of a sample
 
-#: Characters of bare code that are parsed here: a region's body. Some longer texts take Python's
-#: parser gigabytes, and a process that is not confined has no limit of its own.
+#: Most characters of bare code (a region's body) that are parsed here. Python's parser takes
+#: gigabytes for some longer texts, and this process has no memory limit.
 MOST_PARSED = 8 << 10
-#: Characters of an answer, with its thoughts, that are looked through.
+#: Most characters of an answer, its thoughts included.
 MOST_ANSWER = 16 << 20
 _OPENING = re.compile(r"([ \t>]*+)(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+")
 _THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
@@ -41,26 +41,26 @@ class NoSample(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FencedBlock:
-    """A fenced block: its language in small letters, and its lines without the fence's indent."""
+    """A fenced block: its language in lower case, and its lines without the fence's indentation."""
 
     language: str
     code: str
 
 
 def source_in(kata: Kata, answer: str) -> str:
-    """The whole file that a model's answer stands for. Raises NoSample, which says why not."""
+    """The whole file that a model's answer amounts to. Raises NoSample with the reason if none."""
     if len(answer) > MOST_ANSWER:
         raise NoSample(f"the answer has more than {MOST_ANSWER:,} characters")
     return source_of(kata, {COMPLETION: completion_in(kata, answer)})
 
 
 def completion_in(kata: Kata, answer: str) -> str | list[str]:
-    """The completion in an answer, as a line of `kata grade`'s samples holds it.
+    """The completion in an answer, as in a sample of `kata grade`.
 
-    What a model thought before, up to `</think>`, doesn't count. Of several blocks of Python it is
-    the last that is a whole file, else the last with marker lines, else all, where there are as
-    many as the kata has regions, else the last. Where nothing is fenced, or the answer begins as a
-    file does, it is the answer itself. Raises NoSample where there are blocks, and none is Python.
+    Text up to `</think>` is ignored. If there are several Python blocks, the completion is the last
+    whole file, else the last block with marker lines, else all blocks if there are as many as the
+    kata has regions, else the last block. If nothing is fenced, or the answer begins like a file,
+    the completion is the whole answer. Raises NoSample if there are blocks, but none is Python.
     """
     answer = _THOUGHTS.sub("", answer).replace("\r\n", "\n")
     found = () if _A_FILE.match(answer) else tuple(blocks(answer))
@@ -68,7 +68,7 @@ def completion_in(kata: Kata, answer: str) -> str | list[str]:
         return answer
     codes = [block.code for block in found if block.language in _PYTHON and block.code.strip()]
     if not codes:
-        raise NoSample("the answer has code blocks, and none of them is Python")
+        raise NoSample("the answer has code blocks, but none of them is Python")
     for one in reversed(codes):
         if is_whole(kata, one):
             return one
@@ -79,7 +79,7 @@ def completion_in(kata: Kata, answer: str) -> str | list[str]:
 
 
 def is_code(answer: str) -> bool:
-    """Whether an answer has a code block, or is code: not whether it is any good."""
+    """Whether an answer has a code block or is code, right or wrong."""
     answer = _THOUGHTS.sub("", answer)
     if _A_FILE.match(answer) or next(blocks(answer), None):
         return True
@@ -112,7 +112,7 @@ def _until(fence: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _outdented(lines: Iterable[str], indent: str) -> Iterator[str]:
-    """The lines without what stands before their fence: a list's indent, or a quote's mark."""
+    """The lines without the prefix of their fence: a list's indentation, or a quote's mark."""
     for line in lines:
         if line.startswith(indent):
             yield line[len(indent) :]
@@ -126,10 +126,10 @@ def _outdented(lines: Iterable[str], indent: str) -> Iterator[str]:
 
 
 def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
-    """The whole file that a row's completion stands for. Raises NoSample.
+    """The whole file that a row's completion amounts to. Raises NoSample.
 
-    A completion is a whole file, or what belongs into the kata's only region, or a list with a text
-    for each region, or a text in which each stands between its marker lines.
+    A completion is a whole file, or the body of the kata's only region, or a list with a body for
+    each region, or a text that has each body between its marker lines.
     """
     if COMPLETION not in row:
         raise NoSample(f'has no "{COMPLETION}"')
@@ -137,10 +137,10 @@ def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
     parts = completion if isinstance(completion, list) else [completion]
     for part in parts:
         if not isinstance(part, str):
-            raise NoSample(f'"{COMPLETION}" is {json_kind(part)}, and has to be a text')
+            raise NoSample(f'"{COMPLETION}" is {json_kind(part)}, and must be a string')
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
     if size > MOST_BYTES:
-        raise NoSample(f"the completion has {size:,} bytes, and at most {MOST_BYTES:,} are graded")
+        raise NoSample(f"the completion has {size:,} bytes; at most {MOST_BYTES:,} are graded")
     if not any(part.strip() for part in parts):
         raise NoSample("the completion is empty")
     if isinstance(completion, str) and is_whole(kata, completion):
@@ -149,7 +149,7 @@ def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
 
 
 def is_whole(kata: Kata, text: str) -> bool:
-    """Whether a text is a file, by the functions that it has, and not what fills a region."""
+    """Whether a text is a whole file, judged by its functions, and not a region's body."""
     names = "|".join((kata.name, kata.test, f"{kata.name}_spec"))
     return bool(re.search(rf"^def (?:{names})\b", text, re.MULTILINE))
 
@@ -168,12 +168,12 @@ def _filled(kata: Kata, completion: str | list[str]) -> str:
         bodies = [completion]
     if len(bodies) != count:
         raise NoSample(
-            f"the completion fills {len(bodies)} solution regions, and {kata.name} has {count}: "
+            f"the completion fills {len(bodies)} solution regions, but {kata.name} has {count}: "
             "give the whole file, or a list with one text for each region"
         )
     return fill_dedented(stub, [textwrap.dedent(body.replace("\r\n", "\n")) for body in bodies])
 
 
 def json_kind(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value"}
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
     return "null" if value is None else kinds.get(type(value), "a number")

@@ -1,9 +1,8 @@
 """For evaluation harnesses: tasks for a model, marks for its answers.
 
-Tasks for whoever writes submissions: the stub and the rules; no solutions, hints or keys.
+A task has the stub and the rules; no solutions, hints or keys.
 
-What a harness for evaluations needs: tasks for a model, and marks for what it answers.
-with Evaluation("basics", workers=4) as evaluation:
+    with Evaluation("basics", workers=4) as evaluation:
         for task in evaluation.tasks:
             marks = await evaluation.mark(task["task_id"], answer_to(task["prompt"]))
 
@@ -28,14 +27,14 @@ from grader.exercise.repository import matching
 from pallascope.tpu.chips import DEFAULT, chips_with_cores
 
 RULES = f"""\
-Complete the Python file below. Replace what stands between "{BEGIN}" and "{END}", and leave every
+Complete the Python file below. Replace the lines between "{BEGIN}" and "{END}", and leave every
 other line as it is. Answer with the whole file, and nothing else.
 
 - It is graded on hidden cases: other sizes, block sizes and dtypes than those that you see.
-- It is run in an interpreter that behaves like a TPU. Memory that nothing has written contains NaN,
-  an index out of bounds is an error, and grid steps declared "parallel" come in any order.
-- Where a Pallas kernel is asked for, the work has to be done inside of it. Then the kernel is
-  compiled for a TPU {{chip}}, and its time is predicted and compared with a good solution's.
+- It is run in an interpreter that behaves like a TPU. Unwritten memory contains NaN, an index out
+  of bounds is an error, and grid steps declared "parallel" run in any order.
+- If the task asks for a Pallas kernel, the work must be done inside of it. Then the kernel is
+  compiled for a TPU {{chip}}, and its predicted time is compared with a good solution's.
 - 1 star: the results are right. 2 stars: and a TPU's compiler accepts it. 3 stars: and it moves at
   most 10 % more bytes and takes at most 15 % longer than the solution.
 - Don't pass interpret= to pallas_call. There is no network, and there are no other files.
@@ -43,7 +42,7 @@ other line as it is. Answer with the whole file, and nothing else.
 
 
 def task(kata: Kata, chip: str) -> dict[str, Any]:
-    """One line of the file of tasks. Raises KeyProblem, RegionError where the kata is broken."""
+    """One line of the file of tasks. Raises KeyProblem or RegionError if the kata is broken."""
     stub, judged = kata.stub_text(), chips_with_cores(kata.key.cores, (chip,))[0]
     return {
         "task_id": kata.id,
@@ -59,13 +58,13 @@ def task(kata: Kata, chip: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What one answer is worth: numbers from 0 to 1, and `told`, why, in a few words.
+    """The marks of one answer: numbers from 0 to 1, and `told`, the reason in a few words.
 
     `reward` is that of the Report, and the mean of three parts: `right` and `accepted` are 0 or 1
-    (★ and ★★), `speed` is par's cycles ÷ its own for what is accepted, at most 1. `format` is 1
-    where the answer is code, or has a code block, from which a file could be made. `source` is the
-    file that was graded, None where there was none; `seed` draws its hidden cases again. Show
-    neither `told` nor `seed` to a model that will be graded with the same seed again.
+    (★ and ★★), `speed` is par's cycles ÷ its own for an accepted kernel, at most 1. `format` is 1
+    if the answer is code, or has a code block, from which a file could be made. `source` is the
+    graded file, None if there was none; `seed` draws its hidden cases again. Show neither `told`
+    nor `seed` to a model that will be graded with the same seed again.
     """
 
     reward: float
@@ -83,9 +82,9 @@ class Evaluation:
     """Tasks, and a pool of Examiners that marks answers to them.
 
     `name` chooses katas like pytest -k, "" all of them. `workers` answers are graded at a time.
-    All are drawn the same hidden cases, by `seed`, or by a random one that no model can know:
-    solutions are graded once, and answers are comparable. `root` is as for Examiner. `close()`
-    waits for the grades under way and ends all processes; so does dropping the object. Raises
+    All get the same hidden cases, drawn with `seed`, or with a random one that no model can know.
+    So solutions are graded once, and answers are comparable. `root` is as for Examiner. `close()`
+    waits for running grades and ends all processes; so does dropping the object. Raises
     NotIsolated, RepositoryError, ValueError.
     """
 
@@ -98,7 +97,7 @@ class Evaluation:
         seed: int | None = None,
         root: Path | str | None = None,
     ) -> None:
-        # What is wrong is raised here and now, not in a thread; it starts no process.
+        # Raises errors here instead of in a thread; starts no process.
         first = Examiner((chip,), isolation, Path(root) if root else None)
         self._katas = {kata.id: kata for kata in matching(first.root, name)}
         self.tasks: tuple[dict[str, Any], ...] = tuple(
@@ -106,7 +105,7 @@ class Evaluation:
         )
         self.seed = random_seed() if seed is None else seed
         self._pool = ExaminerPool(lambda: Examiner((chip,), isolation, first.root), workers)
-        # Harnesses drop what they use, and none says when: processes end with this object.
+        # Harnesses drop objects without closing them, so processes end with this object.
         self.close = weakref.finalize(self, self._pool.close)
 
     def __enter__(self) -> Self:
@@ -116,7 +115,7 @@ class Evaluation:
         self.close()
 
     def __deepcopy__(self, _memo: object) -> Self:
-        return self  # harnesses copy what they grade with; processes are shared
+        return self  # harnesses copy their graders; copies share the processes
 
     async def mark(self, task_id: str, answer: str) -> Marks:
         """Grade a model's answer, off the event loop. Raises KeyError, and as Examiner.grade."""

@@ -1,7 +1,7 @@
 """Executors grade submissions, each in a worker process; messages, a queue, and a local executor.
 
 A local worker grades one submission at a time. If it dies, it is replaced, and its submission is
-tried once more. Workers end when the process that started them ends.
+retried once. Workers end when the process that started them ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pallascope.tools.child_process import ChildEnded, ChildProcess
 class Setup:
     """The first message to a worker: how to grade.
 
-    `root` is the repository's folder, `limit` the seconds that a submission may take in all.
+    `root` is the repository's folder, `limit` a submission's time limit in seconds.
     """
 
     root: str
@@ -46,7 +46,7 @@ class SubmissionJob:
 class Outcome:
     """The verdict of a job as JSON, or the error that prevented one.
 
-    `accident`: the verdict holds for this run alone, see `Report.accident`. `fatal`: no other
+    `accident`: the verdict is valid for this run only, see `Report.accident`. `fatal`: no other
     submission can be graded here either.
     """
 
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class JobQueue:
-    """Jobs by kata: a worker gets jobs of its latest kata first, since it keeps that one's par."""
+    """Jobs by kata. A worker first gets jobs of its latest kata, whose par it has cached."""
 
     def __init__(self, jobs: Iterable[SubmissionJob]) -> None:
         self._by_kata: dict[str, deque[SubmissionJob]] = {}
@@ -73,7 +73,7 @@ class JobQueue:
         self._by_kata.setdefault(job.kata, deque()).append(job)
 
     def next_for(self, kata: str) -> SubmissionJob:
-        """The job that a worker gets whose latest kata is this one. Raises ValueError if none."""
+        """The next job for a worker whose latest kata is this one. Raises ValueError if none."""
         chosen = kata if kata in self._by_kata else max(self._by_kata, key=self._left)
         job = self._by_kata[chosen].popleft()
         if not self._by_kata[chosen]:
@@ -84,7 +84,7 @@ class JobQueue:
         return len(self._by_kata[kata])
 
 
-TRIES = 2  # for one submission, where the worker itself dies
+TRIES = 2  # of one submission, if its worker dies
 
 
 class ExecutorError(RuntimeError):
@@ -95,7 +95,7 @@ class Executor(Protocol):
     """Workers that grade one submission each at a time."""
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """One outcome for each job, in the order in which they end.
+        """One outcome for each job, as they end.
 
         A job whose worker dies is tried `TRIES` times in all. Raises ExecutorError.
         """
@@ -110,7 +110,7 @@ ENDING_SECONDS = 10.0
 
 
 class WorkerProcess:
-    """A process with an Examiner, from this side."""
+    """The parent's handle of a process with an Examiner."""
 
     def __init__(self, setup: Setup) -> None:
         command = [sys.executable, "-m", "grader.batch.batch_worker"]
@@ -124,13 +124,13 @@ class WorkerProcess:
         self.child.send(job)
 
     def outcome(self) -> Outcome:
-        """Raises ChildEnded where the process has died."""
+        """Raises ChildEnded if the process has died."""
         outcome = self.child.answer(Outcome, None)
         self.job = None
         return outcome
 
     def end(self) -> None:
-        """Let it end, without waiting for that."""
+        """Let it end, without waiting."""
         self.child.connection.close()
 
     def wait(self) -> None:
@@ -138,7 +138,7 @@ class WorkerProcess:
 
 
 class LocalExecutor:
-    """`count` processes of this machine, which start with the first jobs."""
+    """`count` processes on this machine, which start with the first jobs."""
 
     def __init__(self, setup: Setup, count: int) -> None:
         self._setup, self._count = setup, count
@@ -155,7 +155,7 @@ class LocalExecutor:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The numbers of the workers' processes."""
+        """The process ids of the workers."""
         return tuple(worker.child.pid for worker in self._workers)
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
@@ -182,7 +182,7 @@ class LocalExecutor:
                     if tries[job.key] < TRIES:
                         waiting.add(job)
                     else:
-                        why = f"{TRIES} processes died over it"
+                        why = f"{TRIES} processes died while grading it"
                         yield Outcome(job.key, job.kata, error=why)
                     continue
                 if found.fatal:

@@ -1,9 +1,9 @@
-"""`kata grade --ray`: the nodes of a Ray cluster grade.
+"""`kata grade --ray`: grading on the nodes of a Ray cluster.
 
 Each core of the cluster gets an actor with an Examiner. Ray places the actors, restarts those that
-die, and sends the grader and the solutions along (`runtime_env`), so a node needs only the packages
-that these import. The driver hands out submissions and alone writes verdicts; it runs on a machine
-of the cluster. Ray is an extra, imported for `--ray` alone.
+die, and sends them the grader and the solutions (`runtime_env`), so a node needs only the packages
+that these import. The driver hands out submissions, and only the driver writes verdicts; it runs on
+a machine of the cluster. Ray is an extra, imported only for `--ray`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from grader.exercise.catalog import SOLUTIONS
 from grader.sandbox.isolation import NotIsolated
 from pallascope.tools.versions import PACKAGE, versions
 
-TRIES = 4  # for one submission; most often the node is to blame
-TICK = 5.0  # seconds between two looks at how many cores the cluster has
+TRIES = 4  # of one submission; usually the node is to blame
+TICK = 5.0  # seconds between two queries of the cluster's number of cores
 TELL_SECONDS = 60.0
-PATIENCE_SECONDS = 900.0  # for a first node, or another one: machines in a cloud take minutes
+PATIENCE_SECONDS = 900.0  # to wait for a node: cloud machines take minutes to start
 SPARE_SECONDS = 240.0  # beyond a submission's limit, for starting processes on a busy machine
 
 
 class Node:
-    """The actor: an Examiner with the solutions that were sent along, in the current folder.
+    """The actor: an Examiner with the solutions sent by the driver, in the current folder.
 
-    `wanted` are the driver's versions of the packages that decide verdicts. A node with others
-    grades nothing, since verdicts are stored under the driver's.
+    `wanted` are the driver's versions of the packages that decide verdicts. A node with other
+    versions grades nothing, because verdicts are stored under the driver's versions.
     """
 
     def __init__(self, setup: Setup, wanted: Mapping[str, str | None]) -> None:
@@ -52,7 +52,7 @@ class Node:
         self._examiner: Examiner | None = None
 
     def ready(self) -> str:
-        """Why nothing can be graded here; "" where it can."""
+        """Why nothing can be graded here; "" if nothing is wrong."""
         if unlike := difference(self._wanted, versions()):
             return f"the node {socket.gethostname()} has {unlike}"
         try:
@@ -70,7 +70,7 @@ class Node:
 
 
 def difference(wanted: Mapping[str, str | None], own: Mapping[str, str | None]) -> str:
-    """The versions that are not the driver's, in words; "" where all are."""
+    """The versions that differ from the driver's, in words; "" if none do."""
     return ", ".join(
         f"{name} {own.get(name) or 'not installed'} (here: {of or 'not installed'})"
         for name, of in wanted.items()
@@ -89,11 +89,11 @@ class _Call:
 
 
 class RayExecutor:
-    """Actors of one core each: `count`, or with None one for each core of the cluster.
+    """Actors of one core each: `count`, or one per core of the cluster if it is None.
 
     An actor gets a submission only once it has answered `ready`, so no submission waits for a core.
-    Ray would repeat a lost `grade` on the same actor, once that is placed again; here the next free
-    actor grades it.
+    Ray would repeat a lost `grade` on the same actor after restarting it; here the next free actor
+    grades it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class RayExecutor:
         self._size = 0  # actors so far
 
     def outcomes(self, jobs: Iterable[SubmissionJob]) -> Iterator[Outcome]:
-        """The outcome of each job, in the order in which they end. Raises ExecutorError."""
+        """The outcome of each job, as they end. Raises ExecutorError."""
         waiting, lost = JobQueue(jobs), Counter[str]()
         worked = told = time.monotonic()
         while waiting or self._busy():
@@ -149,7 +149,7 @@ class RayExecutor:
     def _ended(
         self, done: Iterable[Any], waiting: JobQueue, lost: Counter[str]
     ) -> Iterator[Outcome]:
-        """Take the answers of these calls. A job whose actor died is tried TRIES times."""
+        """Process the answers of these calls. A job whose actor dies is tried up to TRIES times."""
         for ref in done:
             call = self._calls.pop(ref)
             try:
@@ -161,7 +161,7 @@ class RayExecutor:
                     if lost[call.job.key] < TRIES:
                         waiting.add(call.job)
                         continue
-                    why = f"{TRIES} nodes were lost over it ({type(error).__name__})"
+                    why = f"{TRIES} nodes were lost while grading it ({type(error).__name__})"
                     yield Outcome(call.job.key, call.job.kata, error=why)
                 continue
             self._idle.append(call)
@@ -173,7 +173,7 @@ class RayExecutor:
                 raise ExecutorError(found)
 
     def _answer(self, ref: Any) -> Outcome | str:
-        """Raises RayError where the actor has died, ExecutorError where every actor would fail."""
+        """Raises RayError if the actor has died, ExecutorError if every actor would fail."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)
@@ -185,7 +185,7 @@ class RayExecutor:
             raise ExecutorError(str(error)) from None
 
     def _overdue(self) -> Iterator[Outcome]:
-        """Restart the actors that have not answered in time, and give their jobs up."""
+        """Restart the actors that have not answered in time, and give up their jobs."""
         for ref, call in list(self._calls.items()):
             if call.job and time.monotonic() - call.begun > self._seconds:
                 del self._calls[ref]
@@ -196,7 +196,7 @@ class RayExecutor:
 
 
 def _last(error: Exception) -> str:
-    """The line of a remote traceback that says what it is."""
+    """The line of a remote traceback that has the error's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:500] if lines else type(error).__name__
 
@@ -217,16 +217,16 @@ ray.shutdown()
 
 
 class NoCluster(ValueError):
-    """There is no Ray, or no cluster of it where one was asked for; says what to do."""
+    """Ray isn't installed, or no cluster answers at the address. The text has a remedy."""
 
 
 @contextlib.contextmanager
 def ray_executor(
     setup: Setup, address: str, count: int | None, tell: Callable[[str], None]
 ) -> Iterator[RayExecutor]:
-    """An executor on the cluster at `address`, which `demand` has found.
+    """An executor on the cluster at `address`, after `demand` has found it.
 
-    `tell` prints a line for whoever waits.
+    `tell` prints a line about the progress.
     """
     ray = imported()
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # within `ray job submit`
@@ -240,10 +240,10 @@ def ray_executor(
 
 
 def runtime_env(root: Path, folder: Path) -> dict[str, Any]:
-    """The solutions at `root`, by way of `folder`, and the grader that runs here: some 4 MB.
+    """The solutions at `root`, copied to `folder`, and the driver's grader: about 4 MB.
 
-    So a node grades with the driver's code and solutions, whatever version of this package it has
-    installed, or none; the metadata say the driver's.
+    So a node grades with the driver's code and solutions, whether or not it has this package
+    installed, in any version; the metadata have the driver's version.
     """
     ignore = shutil.ignore_patterns(BYTECODE)
     shutil.copytree(root / SOLUTIONS, folder / SOLUTIONS, ignore=ignore)
@@ -263,14 +263,14 @@ def runtime_env(root: Path, folder: Path) -> dict[str, Any]:
 def demand(address: str) -> None:
     """Raise NoCluster unless Ray is installed and its cluster at `address` answers.
 
-    "auto" is the cluster that this machine is a node of, HOST:PORT the one with this head.
+    "auto" is the cluster that this machine belongs to, HOST:PORT the one with this head.
     """
     imported()
     demand_cluster(address)
 
 
 def imported() -> Any:
-    """Ray. Raises NoCluster where it isn't installed."""
+    """The module `ray`. Raises NoCluster if it isn't installed."""
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -281,7 +281,7 @@ def imported() -> Any:
 
 
 def demand_cluster(address: str) -> None:
-    """Raise NoCluster where no cluster answers. Ray itself tries for over a minute, and exits."""
+    """Raise NoCluster if no cluster answers. Ray itself tries for over a minute, then exits."""
     if "://" in address:
         raise NoCluster(
             f"--ray {address}: give auto or HOST:PORT, on a machine of the cluster, such as its "
@@ -301,10 +301,10 @@ def demand_cluster(address: str) -> None:
 
 
 def _reason(complaint: str) -> str:
-    """What kept a probe from joining, and what to do about it."""
+    """The reason why a probe could not join, and a remedy."""
     if "InvalidAuthToken" in complaint:
         return (
-            "the cluster wants a token. Set RAY_AUTH_MODE=token, and put its token into "
+            "the cluster requires a token. Set RAY_AUTH_MODE=token, and put the token into "
             "RAY_AUTH_TOKEN or ~/.ray/auth_token"
         )
     said = complaint.rpartition("REASON ")[2].strip()[-1000:]
@@ -320,5 +320,5 @@ def _demand_port(address: str) -> None:
     except (OSError, OverflowError) as error:
         raise NoCluster(
             f"--ray {address}: nothing answers there ({error}). `ray start --head` starts a "
-            "cluster, and says its address"
+            "cluster, and prints its address"
         ) from None

@@ -1,4 +1,4 @@
-"""Reads a file of samples: one JSON object a line."""
+"""Reads a file of samples: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grader.grading.session_case import MOST_BYTES
 from pallascope.tools.text import did_you_mean
 
 TASK, ID = "task_id", "id"
-#: Bytes of a line that is read. JSON may write each byte of a file as six.
+#: Most bytes of a line. JSON may write each byte of a file as six.
 MOST_LINE = 16 * MOST_BYTES
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file. Of one that is too long, no more than what shows that it is."""
+    """The lines of a file, each cut one byte after MOST_LINE."""
     while line := file.readline(MOST_LINE + 1):
         yield line
         while len(line) > MOST_LINE and not line.endswith(b"\n"):
@@ -28,10 +28,10 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One line: its number from 1, what it held, whose kata it is for, and the whole file.
+    """One line: its number from 1, its object, the id of its kata, and the whole file.
 
-    Of a line whose kata is known and whose completion can't be used, `source` is None and `why`
-    says what is wrong: it counts as a wrong answer.
+    If the completion can't be used, `source` is None, and `why` has the reason: it counts as a
+    wrong answer.
     """
 
     line: int
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What is wrong with one line."""
+    """An error in one line, which is skipped."""
 
     line: int
     text: str
@@ -53,7 +53,7 @@ class Complaint:
 
 
 def read(lines: Iterable[bytes], katas: Mapping[str, Kata]) -> Iterator[Sample | Complaint]:
-    """Each line that isn't blank, as what it is. `katas` are those that there are, by id."""
+    """A Sample or a Complaint for each line that isn't blank. `katas` has all katas by id."""
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         if number == 1:
@@ -78,17 +78,17 @@ def _row(line: bytes) -> dict[str, Any]:
         raise NoSample(f"has more than {MOST_LINE:,} bytes")
     try:
         row = json.loads(line.decode("utf-8"))
-        json.dumps(row, allow_nan=False)  # as it will be written among the results
+        json.dumps(row, allow_nan=False)  # as it is written to the results
     except UnicodeDecodeError as error:
-        raise NoSample(f"is no UTF-8 ({error.reason} at byte {error.start})") from None
+        raise NoSample(f"isn't UTF-8 ({error.reason} at byte {error.start})") from None
     except json.JSONDecodeError as error:
-        raise NoSample(f"is no JSON ({error.msg} at character {error.pos + 1})") from None
+        raise NoSample(f"isn't valid JSON ({error.msg} at character {error.pos + 1})") from None
     except RecursionError:
-        raise NoSample("is no JSON that can be read (brackets are nested too deeply)") from None
+        raise NoSample("isn't readable JSON (brackets are nested too deeply)") from None
     except ValueError as error:
-        raise NoSample(f"is no JSON that can be read ({error})") from None
+        raise NoSample(f"isn't readable JSON ({error})") from None
     if not isinstance(row, dict):
-        raise NoSample(f"is no JSON object, but {json_kind(row)}")
+        raise NoSample(f"isn't a JSON object, but {json_kind(row)}")
     return row
 
 
@@ -97,7 +97,7 @@ def _kata(row: Mapping[str, Any], katas: Mapping[str, Kata]) -> Kata:
         raise NoSample(f'has no "{TASK}"')
     id = row[TASK]
     if not isinstance(id, str):
-        raise NoSample(f'"{TASK}" is {json_kind(id)}, and has to be a text')
+        raise NoSample(f'"{TASK}" is {json_kind(id)}, and must be a string')
     if id in katas:
         return katas[id]
     hint = did_you_mean(id[:100], katas)

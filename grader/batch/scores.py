@@ -1,12 +1,9 @@
-"""pass@k and fast_p of a set of samples, and a page of them.
+"""pass@k for each star and fast_p, by track, of a set of samples, and a page of them.
 
-What a set of samples is worth: pass@k for each star and fast_p, by track.
-pass@k is the chance that of k samples of a task at least one has so many stars, estimated without
-bias from n samples of which c have them: 1 - C(n - c, k) / C(n, k), on average over tasks. fast_p
-is the part of the samples that are right and, as predicted, at least p times as fast as par, on
-average over the tasks that ask for a kernel.
-
-The results of a batch as a page for a browser.
+pass@k is the probability that at least one of k samples of a task earns that many stars, estimated
+without bias from n samples of which c earn them: 1 - C(n - c, k) / C(n, k), averaged over tasks.
+fast_p is the fraction of samples that are right and predicted to be at least p times as fast as
+par, averaged over the tasks that ask for a kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ SPEEDS = (0.5, 0.8, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One sample: stars, and how many times as fast as par (None: not known)."""
+    """One sample: its stars, and its speed as a multiple of par's (None: not known)."""
 
     task: str
     stars: int
@@ -36,8 +33,8 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of one group of tasks. `passes` is by (stars, k), `fast` by p; None where nobody can say: too
-    few samples of a task, or no kernel."""
+    """The scores of a group of tasks. `passes` is by (stars, k), `fast` by p; None if it can't be
+    estimated, because a task has too few samples, or none asks for a kernel."""
 
     name: str
     tasks: int
@@ -47,7 +44,7 @@ class Scores:
 
 
 def pass_at(k: int, samples: int, right: int) -> float:
-    """The chance that one of k samples is right. Raises ValueError unless 1 <= k <= samples."""
+    """The probability that one of k samples is right. Raises ValueError if k isn't 1 to samples."""
     if not 1 <= k <= samples:
         raise ValueError(f"pass@{k} can't be estimated from {samples} samples")
     return 1.0 - math.comb(samples - right, k) / math.comb(samples, k)
@@ -73,7 +70,7 @@ def scores(name: str, scored: Iterable[Scored], ks: Sequence[int], kernels: set[
 
 
 def by_track(scored: Sequence[Scored], ks: Sequence[int], kernels: set[str]) -> list[Scores]:
-    """The scores of each track, and of all."""
+    """The scores of each track, and of all tracks together."""
     tracks = sorted({_track(one) for one in scored}, key=_number)
     groups = [
         scores(track, [one for one in scored if _track(one) == track], ks, kernels)
@@ -104,13 +101,13 @@ def _number(track: str) -> int:
     return int(track.partition("_")[0])
 
 
-RIGHT = "three stars, nothing to say"
+RIGHT = "three stars, no finding"
 
 
 def results_page(
     rows: Sequence[Mapping[str, Any]], scores: Sequence[Scores], ks: Sequence[int]
 ) -> str:
-    """pass@k and fast_p by track, stars by kata, and what was found how often."""
+    """A page: pass@k and fast_p by track, stars by kata, and the findings with their counts."""
     about = f"{len(rows)} samples of {len({row[TASK] for row in rows})} katas."
     seeds = sorted({row["seed"] for row in rows if "seed" in row})
     judged = f"Hidden cases of seed {', '.join(map(str, seeds))}." if seeds else ""
@@ -134,8 +131,8 @@ def _tracks(scores: Sequence[Scores], ks: Sequence[int]) -> HtmlTable:
     ]
     fast = [f"fast_{p:g}" for p in SPEEDS]
     caption = (
-        "pass@k: the chance that of k samples at least one has so many stars. fast_p: the part "
-        "that is right and at least p times as fast as the solution."
+        "pass@k: the probability that at least one of k samples earns that many stars. fast_p: the "
+        "fraction that is right and at least p times as fast as the solution."
     )
     return HtmlTable("Scores", caption, ("track", "katas", "samples", *headings, *fast), rows)
 
@@ -153,24 +150,24 @@ def _katas(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
         told.append((kata, _page_number(len(group)), *counts, _part(mean), f"{count} × {finding}"))
     signs = ["☆", *("★" * n for n in range(1, MAX_STARS + 1))]
     headings = ("kata", "samples", *signs, "reward", "most often")
-    return HtmlTable("Katas", "How many samples have how many stars.", headings, told)
+    return HtmlTable("Katas", "The number of samples with each number of stars.", headings, told)
 
 
 def _checks(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
-    """How far samples came: the check that each ended at."""
+    """The number of samples by the check that they failed."""
     counts = Counter((row.get("finding") or {}).get("check") or RIGHT for row in rows)
     told = [
         (check, _page_number(count), _part(count / len(rows))) for check, count in _most(counts)
     ]
     return HtmlTable(
-        "Where samples end", "The check that each was told of.", ("check", "", ""), told
+        "Where samples end", "The check that each sample failed, if any.", ("check", "", ""), told
     )
 
 
 def _findings(rows: Sequence[Mapping[str, Any]]) -> HtmlTable:
     counts = Counter(_finding(row) for row in rows)
     told = [(finding, _page_number(count)) for finding, count in _most(counts)]
-    return HtmlTable("Findings", "The commonest first.", ("finding", "samples"), told)
+    return HtmlTable("Findings", "The most common first.", ("finding", "samples"), told)
 
 
 def _finding(row: Mapping[str, Any]) -> str:

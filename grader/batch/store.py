@@ -1,10 +1,7 @@
 """Verdicts by submission in an SQLite file, and merging such files.
 
-What a run judges by: its verdicts can be put beside another's only if all of it is the same.
-
-Verdicts by submission, in an SQLite file: what is there is never judged again.
-
-Stores of several runs into one.
+A submission with a stored verdict is never judged again. Stores of several runs can be merged if
+the runs judged by the same `Terms`.
 """
 
 from __future__ import annotations
@@ -33,15 +30,15 @@ class Terms:
     shard: str = ""
 
     def differs(self, other: Terms) -> str:
-        """In what they are not the same, in words; "" where they are. Shards may differ."""
+        """The first difference, in words; "" if there is none. Shards may differ."""
         if self.seed != other.seed:
-            return f"seed {self.seed}, and seed {other.seed}"
+            return f"seed {self.seed} and seed {other.seed}"
         if self.chips != other.chips:
-            return f"for {', '.join(self.chips)}, and for {', '.join(other.chips)}"
+            return f"for {', '.join(self.chips)} and for {', '.join(other.chips)}"
         for name in sorted({*self.versions, *other.versions}):
             one, two = self.versions.get(name), other.versions.get(name)
             if one != two:
-                return f"with {name} {one or 'not installed'}, and with {two or 'none'}"
+                return f"with {name} {one or 'not installed'} and with {two or 'none'}"
         return ""
 
 
@@ -74,8 +71,8 @@ class StoredVerdict:
 class Store:
     """The verdicts in one file, which one process at a time writes to.
 
-    Each is on the disk when `put` returns, so whoever is killed loses what was under way, and no
-    more. Raises StoreProblem where another process has the store, or the file is none.
+    A verdict is on disk when `put` returns, so a killed run loses only submissions that it was
+    judging. Raises StoreProblem if another process has the store, or the file isn't one.
     """
 
     def __init__(self, file: Path) -> None:
@@ -104,27 +101,27 @@ class Store:
         self._lock.close()
 
     def put(self, key: str, kata: str, verdict: str) -> bool:
-        """Keep a verdict (JSON); False where there is one already, which stays."""
+        """Keep a verdict (JSON); False if there is one already, which stays."""
         done = self._execute(
             "insert or ignore into verdicts values(?, ?, ?, datetime('now'))", (key, kata, verdict)
         )
         return bool(done.rowcount)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The verdict on a submission, None where it was never judged."""
+        """The verdict on a submission, None if it was never judged."""
         found = self._execute("select verdict from verdicts where key = ?", (key,))
         row = found.fetchone()
         return self._parsed(row[0]) if row else None
 
     def _execute(self, *statement: Any) -> sqlite3.Cursor:
-        """Raises StoreProblem where the disk is full, or the file damaged."""
+        """Raises StoreProblem if the disk is full, or the file is damaged."""
         try:
             return self._database.execute(*statement)
         except sqlite3.Error as error:
             raise StoreProblem(f"{self.file} can't be used as a store: {error}") from None
 
     def _parsed(self, text: str) -> dict[str, Any]:
-        """A JSON object of the store's. Raises StoreProblem."""
+        """Parse a JSON object from the store. Raises StoreProblem."""
         try:
             if isinstance(found := json.loads(text), dict):
                 return found
@@ -140,7 +137,7 @@ class Store:
         return self._execute("select count(*) from verdicts").fetchone()[0]
 
     def put_all(self, verdicts: Iterable[StoredVerdict]) -> None:
-        """Keep many, all of them or, where that fails, none; those that are there already stay."""
+        """Keep many verdicts, or none if that fails. Existing verdicts stay."""
         rows = ((one.key, one.kata, one.verdict, one.judged) for one in verdicts)
         self._execute("begin")
         try:
@@ -151,20 +148,20 @@ class Store:
         self._execute("commit")
 
     def terms(self) -> Terms | None:
-        """By what the latest run judged; None before the first."""
+        """The terms of the latest run; None before the first."""
         find = "select value from settings where name = ?"
         found = self._execute(find, (TERMS,)).fetchone()
         return terms_in(found[0], self.file) if found else None
 
     def judge_by(self, terms: Terms) -> None:
-        """Note by what this run judges."""
+        """Store the terms of this run."""
         text = json.dumps(codec.to_builtins(terms))
         self._execute("insert or replace into settings values(?, ?)", (TERMS, text))
 
     def seed(self, otherwise: int) -> int:
-        """The seed of the first run; `otherwise` from now on where there was none.
+        """The seed of the first run; if there was none, `otherwise`, which is stored.
 
-        Raises StoreProblem where the store's seed is no whole number.
+        Raises StoreProblem if the store's seed isn't a whole number.
         """
         add = "insert or ignore into settings values('seed', ?)"
         self._execute(add, (str(otherwise),))
@@ -175,16 +172,16 @@ class Store:
         except ValueError:
             raise StoreProblem(
                 f"{self.file} can't be used as a store: its seed {text[:40]!r} isn't a whole "
-                "number. Give another --store, or remove this one to judge everything again."
+                "number. Give another --store, or delete this one to judge everything again."
             ) from None
 
 
 def terms_in(text: str, file: Path) -> Terms:
-    """The terms that a store holds as a text. Raises StoreProblem."""
+    """Parse a store's terms. Raises StoreProblem."""
     try:
         return codec.from_builtins(Terms, json.loads(text))
     except (TypeError, ValueError) as error:
-        raise StoreProblem(f"{file} is damaged: it holds no terms ({error})") from None
+        raise StoreProblem(f"{file} is damaged: it has no valid terms ({error})") from None
 
 
 def key_of(
@@ -195,7 +192,7 @@ def key_of(
     chips: tuple[str, ...],
     versions: Mapping[str, str | None],
 ) -> str:
-    """The name of a submission: whatever its verdict depends on, hashed.
+    """The key of a submission: a hash of everything that its verdict depends on.
 
     `answer` is the digest of solution and key.
     """
@@ -206,8 +203,8 @@ def key_of(
 def merge(files: Sequence[Path], into: Store) -> tuple[Terms, ...]:
     """Copy the verdicts of some stores into one, and return the terms of each of them.
 
-    A verdict that is there stays. Raises StoreProblem before anything is copied where a file is no
-    store, is named twice, or was judged by other terms than the rest.
+    Existing verdicts stay. Raises StoreProblem before anything is copied if a file isn't a store,
+    is named twice, or was judged by other terms than the rest.
     """
     _demand_different(files, into.file)
     terms = tuple(_terms_of(file) for file in files)
@@ -238,29 +235,29 @@ def _terms_of(file: Path) -> Terms:
     with _reading(file) as store:
         found = store.execute("select value from settings where name = ?", (TERMS,)).fetchone()
     if found is None:
-        raise StoreProblem(f"{file} says neither seed nor versions: was anything graded into it?")
+        raise StoreProblem(f"{file} has neither seed nor versions: was anything graded into it?")
     return terms_in(found[0], file)
 
 
 @contextlib.contextmanager
 def _reading(file: Path) -> Iterator[sqlite3.Connection]:
-    """A store that nothing is written to. Raises StoreProblem."""
+    """Open a store for reading. Raises StoreProblem."""
     if not file.exists():
-        raise StoreProblem(f"there is no store {file}")
+        raise StoreProblem(f"the store {file} doesn't exist")
     if file.is_dir():
-        raise StoreProblem(f"{file} is a folder, and no store")
+        raise StoreProblem(f"{file} is a folder, not a store")
     try:
         name = urllib.parse.quote(str(file.resolve()))
         how = "mode=rw" if _under_way(file) else "mode=ro&immutable=1"
         with contextlib.closing(sqlite3.connect(f"file:{name}?{how}", uri=True)) as database:
             yield database
     except sqlite3.Error as error:
-        raise StoreProblem(f"{file} is no store of kata grade: {error}") from None
+        raise StoreProblem(f"{file} isn't a store of kata grade: {error}") from None
 
 
 def _under_way(file: Path) -> bool:
-    """Whether a run writes to it, or was killed: then the latest verdicts are in a file beside it.
+    """Whether a run writes to it, or was killed: then the latest verdicts are in a second file.
 
-    Else nothing is written, not even the files that SQLite keeps beside one that is only read.
+    Otherwise it is opened without writing even the files that SQLite keeps next to a database.
     """
     return Path(f"{file.resolve()}-wal").exists()

@@ -89,7 +89,7 @@ def _summary(standings: Sequence[StudentStanding], katas: int) -> Text:
     median_text = f"{median(solved):g}".removesuffix(".0")
     return Text.assemble(
         (f"{students}, {katas} katas", "bold"),
-        f"   solved: {median_text} in the middle, {solved[0]} to {solved[-1]}",
+        f"   solved: median {median_text}, {solved[0]} to {solved[-1]}",
     )
 
 
@@ -107,7 +107,7 @@ def stuck_table(stuck: Sequence[StuckKata]) -> RenderableType:
 
 
 def findings_table(common: Sequence[CommonFinding]) -> RenderableType:
-    """The commonest findings, by kata."""
+    """The most common findings, by kata."""
     if not common:
         return Text("Every file that was graded has three stars.")
     table = _table("kata", "students", "check", "finding")
@@ -143,7 +143,7 @@ def problem_lines(standings: Iterable[StudentStanding], others: Sequence[str]) -
         for problem in standing.problems[:_MAX_PROBLEMS]:
             yield Text(f"{standing.student}: {problem}", "yellow")
         if (remaining := len(standing.problems) - _MAX_PROBLEMS) > 0:
-            yield Text(f"{standing.student}: and {remaining} more of that kind", "yellow")
+            yield Text(f"{standing.student}: and {remaining} more problems", "yellow")
     if others:
         yield Text(f"no clone of the course in {shorten(others)}", "yellow")
 
@@ -173,7 +173,7 @@ def class_page(
 ) -> str:
     """The whole report. `files` is None if nothing was graded."""
     count = f"{len(standings)} students, {len(katas)} katas."
-    source = "From the ledgers alone: nothing was graded." if files is None else "Graded anew."
+    source = "From the ledgers only; nothing was graded." if files is None else "Graded again."
     tables = [*_track_tables(standings, katas), _stuck(stuck)]
     if files is not None:
         tables += [_claims_table(files), _findings_table(troubles)]
@@ -211,7 +211,7 @@ def _stuck(stuck: Sequence[StuckKata]) -> HtmlTable:
         (kata.kata, _number(len(kata.students)), _number(kata.tried), ", ".join(kata.students))
         for kata in stuck
     ]
-    caption = "Katas that somebody has edited, and that the ledger has no pass of."
+    caption = "Katas that students have edited, without a pass in their ledger."
     return HtmlTable(
         "Where the class is stuck", caption, ("kata", "students", "tried", "who"), rows
     )
@@ -223,7 +223,7 @@ def _claims_table(files: Sequence[RegradedFile]) -> HtmlTable:
         for file in files
         if file.overclaimed or file.unrecorded
     ]
-    caption = "Stars in the ledger beside those that the same file earns when it is graded anew."
+    caption = "Stars in the ledger, and stars that the same file earned when graded again."
     return HtmlTable(
         "Ledgers and files", caption, ("student", "kata", "ledger", "graded", ""), rows
     )
@@ -241,7 +241,9 @@ def _findings_table(common: Sequence[CommonFinding]) -> HtmlTable:
         for finding in common
     ]
     headings = ("kata", "students", "check", "finding", "who")
-    return HtmlTable("Findings", "The commonest first; numbers in them may differ.", headings, rows)
+    return HtmlTable(
+        "Findings", "The most common first; numbers in them may differ.", headings, rows
+    )
 
 
 def _student_names(finding: CommonFinding) -> str:
@@ -257,7 +259,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(standings: Sequence[StudentStanding], files: Sequence[RegradedFile] | None) -> str:
-    """Comma-separated, with a line of headings; `graded` is empty where nothing was graded."""
+    """Comma-separated, with a line of headings; `graded` is empty if nothing was graded."""
     by_kata = {(standing.student, standing.kata): standing for standing in files or ()}
     text = io.StringIO()
     write = csv.writer(text, lineterminator="\n").writerow
@@ -272,7 +274,7 @@ def as_csv(standings: Sequence[StudentStanding], files: Sequence[RegradedFile] |
 
 
 def _csv_safe(cell: object) -> object:
-    """A cell that spreadsheets don't take for a formula."""
+    """A cell that spreadsheets don't interpret as a formula."""
     if isinstance(cell, str) and cell.startswith(_FORMULA):
         return f"'{cell}"
     return cell

@@ -23,7 +23,7 @@ from grader.record.status import FileState
 from grader.tools.git import blob_id
 from pallascope.tools.text import printable
 
-#: A clone may be so many levels below the class's folder: FOLDER/assignment/student.
+#: A clone may be this many levels below the class's folder: FOLDER/assignment/student.
 MAX_DEPTH = 3
 #: Larger files are not read. A submission may have 1 MiB.
 MAX_BYTES = 8 << 20
@@ -34,7 +34,7 @@ class NoClass(ValueError):
 
 
 class Unreadable(ValueError):
-    """A file of a clone that exists and isn't read. The text says why."""
+    """A clone's file exists, but isn't read. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Clone:
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
-                raise Unreadable(f"{path} is no file")
+                raise Unreadable(f"{path} isn't a regular file")
             if status.st_size > MAX_BYTES:
-                raise Unreadable(f"{path} has {status.st_size:,} bytes: too many to be read")
+                raise Unreadable(f"{path} has {status.st_size:,} bytes: too many to read")
             with open(file, "rb", closefd=False) as opened:
                 return opened.read(MAX_BYTES)
         finally:
@@ -87,11 +87,11 @@ class Classroom:
 def find_clones(folder: Path) -> Classroom:
     """All clones below a folder. Raises NoClass if there is none, or the folder is a clone."""
     if not folder.is_dir():
-        raise NoClass(f"{folder} is no folder" if folder.exists() else f"there is no {folder}")
+        problem = "isn't a folder" if folder.exists() else "doesn't exist"
+        raise NoClass(f"{folder} {problem}")
     if _is_clone(folder):
         raise NoClass(
-            f"{folder} is a clone of the course: give the folder that holds a clone for each "
-            "student"
+            f"{folder} is a clone of the course: give the folder that has a clone for each student"
         )
     clones: list[Clone] = []
     others: list[str] = []
@@ -101,7 +101,7 @@ def find_clones(folder: Path) -> Classroom:
         clones += map(Clone, names, roots)
         others += [] if roots else [printable(child.name)]
     if not clones:
-        raise NoClass(f"no folder in {folder} is a clone of the course: none holds {KATAS}/")
+        raise NoClass(f"no folder in {folder} is a clone of the course: none has {KATAS}/")
     return Classroom(tuple(clones), tuple(others))
 
 
@@ -314,7 +314,7 @@ def _sample(number: int, row: dict[str, Any], standing: StudentStanding, kata: K
     except Unreadable as error:
         return Sample(number, row, kata.id, None, str(error))
     except UnicodeDecodeError as error:
-        return Sample(number, row, kata.id, None, f"the file is no UTF-8: {error.reason}")
+        return Sample(number, row, kata.id, None, f"the file isn't UTF-8: {error.reason}")
 
 
 def regraded_files(rows: Iterable[Mapping[str, Any]]) -> list[RegradedFile]:
@@ -336,7 +336,7 @@ def _regraded_file(row: Mapping[str, Any]) -> RegradedFile:
 
 
 def common_findings(files: Sequence[RegradedFile]) -> list[CommonFinding]:
-    """The findings of a class, grouped by kata and phrase without numbers; the commonest first."""
+    """The findings of a class, grouped by kata and phrase without numbers, most common first."""
     groups: dict[tuple[str, str, str], list[RegradedFile]] = {}
     for file in files:
         if file.check:

@@ -52,13 +52,13 @@ def open_if_asked(options: argparse.Namespace, kata: Kata) -> None:
 
 
 def confirm(question: str, console: Console, reason: str = "") -> bool:
-    """Whether the learner says yes. Raises RepositoryError where there is nobody to ask.
+    """Whether the learner says yes. Raises RepositoryError without a terminal.
 
-    `reason` is the reason to ask, for that error.
+    The error begins with `reason`, the reason for asking.
     """
     if not sys.stdin.isatty():
         prefix = f"{reason}; " if reason else ""
-        raise RepositoryError(f"{prefix}without a terminal there is nobody to ask: add --yes")
+        raise RepositoryError(f"{prefix}no terminal to ask for confirmation: pass --yes")
     try:
         answer = console.input(f"{question} \\[y/N] ")
     except EOFError:

@@ -48,7 +48,7 @@ def run_reset(options: argparse.Namespace, root: Path, console: Console) -> int:
             print_line(console, f"saved  {saved.relative_to(root).as_posix()}")
         print_line(console, f"reset  {':'.join(map(str, kata.location()))}")
     names = differing[0].name if len(differing) == 1 else "NAME"
-    console.print(Text(f"to have it back: kata restore {names}", "dim"))
+    console.print(Text(f"to get it back: kata restore {names}", "dim"))
     return 0
 
 
@@ -60,19 +60,19 @@ def _is_stub(kata: Kata) -> bool:
 def _confirm_reset(differing: Sequence[Kata], console: Console) -> bool:
     for kata in differing:
         print_line(console, f"  {kata.id}")
-    what = "this stub" if len(differing) == 1 else f"these {len(differing)} stubs"
-    return confirm(f"Put {what} back? What you wrote is saved first.", console)
+    stubs = "this stub" if len(differing) == 1 else f"these {len(differing)} stubs"
+    return confirm(f"Restore {stubs}? Your code is saved first.", console)
 
 
 def restore_arguments(parser: argparse.ArgumentParser) -> None:
     one_kata(parser, "?", "; without it, all attempts are listed")
     parser.add_argument(
-        "number", nargs="?", type=int, help="which of its attempts (default: the newest)"
+        "number", nargs="?", type=int, help="number of the attempt (default: the newest)"
     )
     parser.add_argument(
         "--whole",
         action="store_true",
-        help="bring the whole file back as it was saved, even if the kata has changed since",
+        help="restore the whole file as it was saved, even if the kata has changed since",
     )
 
 
@@ -94,22 +94,22 @@ def run_restore(options: argparse.Namespace, root: Path, console: Console) -> in
     if not as_saved:
         print_line(
             console,
-            "The kata has changed since: your regions are back, what is around them is as shipped "
-            f"now. The file as it was: kata restore {kata.name} {attempt.number} --whole",
+            "The kata has changed since: your regions are restored, the rest is as shipped now. "
+            f"For the file as it was: kata restore {kata.name} {attempt.number} --whole",
         )
     return 0
 
 
 def _list_attempts(found: Sequence[Attempt], console: Console) -> int:
     if not found:
-        console.print("no attempts are saved: kata reset saves what it puts a stub over")
+        console.print("no attempts are saved: kata reset saves the code that it replaces")
         return 0
     width = max(len(attempt.kata.name) for attempt in found)
     for track, members in itertools.groupby(found, key=lambda attempt: attempt.kata.track):
         console.print(Text(track, "bold"))
         for attempt in members:
             console.print(_line(attempt, width), no_wrap=True, overflow="ellipsis")
-    console.print(Text("bring one back: kata restore NAME [NUMBER]", "dim"))
+    console.print(Text("restore one: kata restore NAME [NUMBER]", "dim"))
     return 0
 
 
@@ -146,14 +146,14 @@ def run_commit(options: argparse.Namespace, root: Path, console: Console) -> int
             commit_count += 1
             print_line(console, f"{commit.id}  {commit.subject}")
     for status in unsolved:
-        print_line(console, f"{status.kata.name} is not solved as it is: {status_text(status)}")
+        print_line(console, f"{status.kata.name} isn't solved now: {status_text(status)}")
     if commit_count and not commits.current_branch(git):
-        console.print("These are on no branch (a detached HEAD): git switch -c NAME keeps them")
+        console.print("The commits are on no branch (detached HEAD): git switch -c NAME keeps them")
     if not commit_count and not unsolved:
         console.print(
             "Nothing to commit: the last commit has every solved kata"
             if any(status.file_state is FileState.SOLVED for status in selected)
-            else "Nothing to commit: no kata is solved as it is; pytest -k NAME grades one"
+            else "Nothing to commit: no kata is solved now; pytest -k NAME grades one"
         )
     return 1 if unsolved else 0
 

@@ -18,7 +18,7 @@ def sync_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="write nothing; exit with 1 if a kata is not as generated",
+        help="write nothing; exit with 1 if a generated file is out of date",
     )
 
 
@@ -65,5 +65,5 @@ def run_new(options: argparse.Namespace, root: Path, console: Console) -> int:
         console.print(file.relative_to(root).as_posix())
     own = (kata.solution, kata.key_path, readmes.readme_of(root, kata.track))
     print_leftovers([each for each in template_leftovers(root) if each.file in own], root, console)
-    console.print(f"Write over these, then: kata sync && pytest tests -k {kata.name}")
+    console.print(f"Edit these files, then: kata sync && pytest tests -k {kata.name}")
     return 0

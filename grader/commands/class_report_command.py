@@ -34,18 +34,18 @@ STORE = "verdicts.sqlite"
 
 def class_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
-    text = "a map by student and kata, and where the class is stuck"
+    text = "show a map of students and katas, and where the class is stuck"
     report = actions.add_parser("report", help=text, description=f"{text[0].upper()}{text[1:]}.")
     report.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="holds a clone of the course for each student"
+        "folder", type=Path, metavar="FOLDER", help="has a clone of the course for each student"
     )
     some_katas(report)
     report.add_argument(
         "--verify",
         action="store_true",
-        help="grade the files anew, and say whose ledger claims what its files don't earn",
+        help="grade the files again, and name students whose ledger claims more than they earn",
     )
-    report.add_argument("--csv", type=Path, metavar="FILE", help="write a row by student and kata")
+    report.add_argument("--csv", type=Path, metavar="FILE", help="write a row per student and kata")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page for a browser")
     report.add_argument(
         "--store",

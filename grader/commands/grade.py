@@ -61,33 +61,32 @@ def executor_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=positive_integer,
         metavar="N",
-        help="how many samples to grade at a time (default: one for each core, of this machine or "
-        "of the cluster)",
+        help="how many samples to grade at a time (default: one per core of this machine or of the "
+        "cluster)",
     )
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        help="grade on the nodes of the Ray cluster at HOST:PORT; auto: the one that this machine "
-        "belongs to",
+        help="grade on the nodes of the Ray cluster at HOST:PORT; auto: this machine's cluster",
     )
 
 
 def positive_integer(text: str) -> int:
-    """Raises ArgumentTypeError, ValueError where a text is no number above 0."""
+    """Raises ArgumentTypeError or ValueError if the text isn't a whole number above 0."""
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("has to be at least 1")
+        raise argparse.ArgumentTypeError("must be at least 1")
     return number
 
 
 def check_executor_options(options: argparse.Namespace) -> None:
-    """Raise ValueError if --ray contradicts other options, or there is no cluster."""
+    """Raise ValueError if --ray contradicts other options, or no cluster answers."""
     if options.ray is None:
         return
     if options.shard:
-        raise ValueError("--ray and --shard: a cluster shares the samples out itself; give one")
+        raise ValueError("give --ray or --shard, not both: a cluster shares out the samples itself")
     if options.merge:
-        raise ValueError("--ray judges and --merge doesn't: give one of them")
+        raise ValueError("give --ray or --merge, not both: --merge judges nothing")
     from grader.batch import ray_cluster
 
     ray_cluster.demand(options.ray)
@@ -110,7 +109,7 @@ def _print_message(text: str) -> None:
     print(f"kata: {text}", file=sys.stderr)
 
 
-_MAX_LINES = 8  # that are named
+_MAX_LINES = 8  # line numbers in a message
 
 
 def shard_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,16 +117,16 @@ def shard_arguments(parser: argparse.ArgumentParser) -> None:
         "--shard",
         type=_shard,
         metavar="I/N",
-        help="judge only the I-th of N parts of the samples; each part needs its own --out, "
-        "and all the same --seed",
+        help="judge only part I of N of the samples; each part needs its own --out, and all parts "
+        "the same --seed",
     )
     parser.add_argument(
         "--merge",
         type=Path,
         nargs="+",
         metavar="STORE",
-        help="judge nothing: copy the verdicts from the stores of shards into one, and write "
-        "results and scores as a single run would",
+        help="judge nothing: merge the verdicts in the stores of shards, and write results and "
+        "scores as a single run would",
     )
 
 
@@ -141,9 +140,9 @@ def _shard(text: str) -> Shard:
 def check_shard_options(options: argparse.Namespace) -> None:
     """Raise ValueError if the options contradict each other."""
     if options.shard and options.merge:
-        raise ValueError("--shard judges and --merge doesn't: give one of them")
+        raise ValueError("give --shard or --merge, not both: --merge judges nothing")
     if options.shard and options.seed is None:
-        raise ValueError("--shard needs --seed: all shards have to draw the same hidden cases")
+        raise ValueError("--shard needs --seed: all shards must draw the same hidden cases")
 
 
 def select_shard(
@@ -159,7 +158,7 @@ def merge_given_stores(options: argparse.Namespace, store: Store) -> tuple[Terms
         return ()
     terms = merge(options.merge, store)
     if options.seed not in (None, terms[0].seed):
-        raise ValueError(f"--seed is {options.seed}, and the stores are of seed {terms[0].seed}")
+        raise ValueError(f"--seed is {options.seed}, but the stores have seed {terms[0].seed}")
     return terms
 
 
@@ -186,7 +185,7 @@ def unjudged_samples(samples: Sequence[Sample], terms: Iterable[Terms]) -> Itera
     for one in samples:
         by_shard.setdefault(shard_of(one, count), []).append(one)
     for shard in sorted(by_shard, key=lambda shard: shard.number):
-        yield f"{_numbers(by_shard[shard])}: no verdict, run --shard {shard} (again), and merge"
+        yield f"{_numbers(by_shard[shard])}: no verdict: run --shard {shard} (again), then merge"
 
 
 def _numbers(samples: Sequence[Sample]) -> str:
@@ -198,9 +197,7 @@ def _numbers(samples: Sequence[Sample]) -> str:
 
 
 def judge_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seed", type=int, help="draw the hidden cases with it (default: the store's own)"
-    )
+    parser.add_argument("--seed", type=int, help="seed of the hidden cases (default: the store's)")
     parser.add_argument(
         "--chip",
         choices=CHIPS,
@@ -211,22 +208,22 @@ def judge_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation",
         choices=[isolation.value for isolation in Isolation],
         default=Isolation.REQUIRE.value,
-        help="keep submissions from files, network and processes: or grade nothing (require, the "
-        "default), as far as the kernel can (auto), not at all (off)",
+        help="keep submissions from files, network and processes: require (default) grades nothing "
+        "without that, auto does it as far as the kernel can, off doesn't",
     )
     parser.add_argument(
         "--limit",
         type=_seconds,
         default=DEFAULT_LIMIT,
         metavar="SECONDS",
-        help="how long all hidden cases of one submission may take together (default: %(default)g)",
+        help="time limit for all hidden cases of a submission together (default: %(default)g)",
     )
 
 
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not (math.isfinite(seconds) and seconds > 0):
-        raise argparse.ArgumentTypeError("has to be above 0")
+        raise argparse.ArgumentTypeError("must be above 0")
     return seconds
 
 
@@ -237,7 +234,7 @@ def require_isolation(options: argparse.Namespace) -> None:
     try:
         demanded(Isolation(options.isolation))
     except NotIsolated as error:
-        raise ValueError(f"{error}; --isolation auto grades all the same") from None
+        raise ValueError(f"{error}; --isolation auto grades anyway") from None
 
 
 def judge(batch: Batch, console: Console) -> None:
@@ -261,7 +258,7 @@ def judge(batch: Batch, console: Console) -> None:
 
 
 def _not_isolated(outcome: Outcome) -> str:
-    """Why a submission was graded without isolation; "" if it was isolated, or not graded."""
+    """Why a submission was graded without isolation; "" if it was isolated or not graded."""
     level = json.loads(outcome.verdict).get("isolation", "") if outcome.verdict else ""
     return level if level.startswith("not isolated") else ""
 
@@ -273,7 +270,7 @@ def print_problem(source: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM works like Ctrl-C: verdicts are written, and all processes end."""
+    """Treat SIGTERM like Ctrl-C: verdicts are written, and all processes end."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -301,18 +298,18 @@ def run_tasks(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 def baseline_arguments(parser: argparse.ArgumentParser) -> None:
     some_katas(parser)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
         help="write solutions and known mistakes there, as samples for `kata grade`",
     )
-    what.add_argument(
+    action.add_argument(
         "--compare",
         type=Path,
         metavar="RESULTS",
-        help="say how many of the results of `kata grade` are as they have to be",
+        help="compare results of `kata grade` with the expected verdicts",
     )
 
 
@@ -345,7 +342,7 @@ def _read_results(file: Path) -> list[dict[str, Any]]:
     try:
         rows = [json.loads(line) for line in lines if line.strip()]
     except json.JSONDecodeError as error:
-        raise ValueError(f"{file} is no JSONL: {error}") from None
+        raise ValueError(f"{file} isn't valid JSONL: {error}") from None
     return [row for row in rows if isinstance(row, dict)]
 
 
@@ -357,7 +354,7 @@ def _comparison_table(found: BaselineComparison) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading, justify in (("expected", "left"), ("samples", "right"), ("stars agree", "right")):
         table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("told by the same check", justify="right", no_wrap=True)
+    table.add_column("found by the expected check", justify="right", no_wrap=True)
     for each in found.by_check:
         table.add_row(each.check, str(each.count), str(each.stars), str(each.same))
     rows = found.by_check
@@ -368,13 +365,13 @@ def _comparison_table(found: BaselineComparison) -> Table:
 
 def grade_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "samples", type=Path, nargs="?", help='JSONL: {"task_id": …, "completion": …} a line'
+        "samples", type=Path, nargs="?", help='JSONL: {"task_id": …, "completion": …} per line'
     )
     parser.add_argument(
         "--repositories",
         type=Path,
         metavar="FOLDER",
-        help="in place of samples: a folder with a clone of the course for each student",
+        help="instead of samples: a folder with a clone of the course for each student",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="write the results there, as JSONL"
@@ -383,10 +380,10 @@ def grade_arguments(parser: argparse.ArgumentParser) -> None:
         "--store",
         type=Path,
         metavar="FILE",
-        help="the SQLite file that keeps verdicts (default: that of --out with .sqlite added)",
+        help="the SQLite file that keeps verdicts (default: the name of --out plus .sqlite)",
     )
     parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="write scores and findings as a page, too"
+        "--html", type=Path, metavar="FILE", help="also write scores and findings as a page"
     )
     executor_arguments(parser)
     judge_arguments(parser)
@@ -395,7 +392,7 @@ def grade_arguments(parser: argparse.ArgumentParser) -> None:
         type=_k_values,
         default=(1, 5, 10),
         metavar="K,K",
-        help="which pass@k to print (default: 1,5,10)",
+        help="values of k for pass@k (default: 1,5,10)",
     )
     shard_arguments(parser)
 
@@ -464,7 +461,7 @@ def _read_sample_file(file: Path, every: Mapping[str, Kata]) -> list[Sample | Co
     with open(file, "rb") as lines:
         found = list(read(lines_of(lines), every))
     if not found:
-        raise ValueError(f"{file} is empty: give it a JSON object a line")
+        raise ValueError(f"{file} is empty: expected one JSON object per line")
     return found
 
 
@@ -490,10 +487,10 @@ def _require_distinct_files(options: argparse.Namespace) -> None:
     given = (options.samples, options.out, _store_path(options), options.html)
     files = [file.resolve() for file in given if file]
     if len(set(files)) < len(files):
-        raise ValueError("samples, results, store and page have to be different files")
+        raise ValueError("samples, results, store and page must be different files")
     for file in files:
         if file.is_dir():
-            raise ValueError(f"{file} is a folder, and has to be a file")
+            raise ValueError(f"{file} is a folder, not a file")
 
 
 def _pass_table(found: Sequence[Scores], ks: Sequence[int]) -> Table:

@@ -57,7 +57,7 @@ def run_hint(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _save_levels(file: Path, given: dict[str, int]) -> str:
-    """Write how many hints were given; returns why that fails, where it does."""
+    """Save how many hints were given. Returns why it failed, or ""."""
     try:
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(given, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -96,7 +96,7 @@ def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
 def after_arguments(parser: argparse.ArgumentParser) -> None:
     one_kata(parser)
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="also where it is not solved, without asking"
+        "-y", "--yes", action="store_true", help="don't ask first, even if it isn't solved"
     )
 
 
@@ -107,7 +107,7 @@ def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
         return 1
     text = solved_text(kata)
     if text is None:
-        console.print(f"{kata.name} has no text for afterwards", markup=False)
+        console.print(f"{kata.name} has no text to show after it is solved", markup=False)
         return 1
     show(text, console)
     solved = status.file_state is FileState.SOLVED
@@ -117,14 +117,14 @@ def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _confirm_unsolved(kata: Kata, console: Console) -> bool:
-    """Ask whether to show it for an unsolved kata. Raises RepositoryError without a terminal."""
-    warning = f"{kata.name} is not solved yet, and this tells how its solution works"
+    """Ask whether to show an unsolved kata's text. Raises RepositoryError without a terminal."""
+    warning = f"{kata.name} isn't solved yet, and this text explains its solution"
     return confirm(f"{warning}. Show it?", console, warning)
 
 
 def _comparison_line(kata: Kata) -> str:
     """Compares the learner's launch with the solution's; "" if one of them can't be predicted."""
-    from grader.grading import cost_studies  # takes its time, and only this line needs it
+    from grader.grading import cost_studies  # slow to import, and only needed here
     from pallascope.tpu import libtpu
 
     if libtpu.unavailable_reason():
@@ -133,7 +133,7 @@ def _comparison_line(kata: Kata) -> str:
         case = cost_studies.case_of(kata, None, 0, {})
         with cost_studies.study_client(None) as client:
             launch = cost_studies.study(client, kata, case)
-    except ValueError:  # what can't be studied: kata cost says why
+    except ValueError:  # no prediction; kata cost says why
         return ""
     own, par = launch.own, launch.par
     if par is None or own.trouble or par.trouble or own.least or par.least:

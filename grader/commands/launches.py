@@ -52,7 +52,7 @@ _SIZES = (
 def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -> None:
     """Add the arguments that select one launch: kata, sizes, case, seed and chip.
 
-    `case` is the default of --case; None stands for the case of production size, or else 0.
+    `case` is the default of --case; None means the case of production size, or else 0.
     """
     one_kata(parser)
     sizes = parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
@@ -83,7 +83,7 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
 def named_launch(
     options: argparse.Namespace, kata: Kata, *, any_target: bool = False
 ) -> Iterator[tuple[WorkerClient, Case]]:
-    """A client of workers, and the case of the launch that `launch_arguments` select.
+    """A client of workers, and the case that the options of `launch_arguments` select.
 
     Raises NoStudy if there is no such case, the launch doesn't accept the sizes, or nothing
     predicts its run (unless `any_target`).
@@ -91,8 +91,8 @@ def named_launch(
     target = kata.key.target
     if not (any_target or target.uses_libtpu):
         raise cost_studies.NoStudy(
-            f"{kata.name} is for {target.title}, and this shows what a TPU would do: "
-            f"kata cost {kata.name}"
+            f"kata trace and kata view show TPU launches, and {kata.name} is for {target.title}: "
+            f"try kata cost {kata.name}"
         )
     given = assignments(options.sizes)
     case = cost_studies.case_of(kata, options.case, options.seed, given)
@@ -116,7 +116,7 @@ def output_option(parser: argparse.ArgumentParser, ending: str) -> None:
         "--output",
         type=Path,
         metavar="FILE",
-        help=f"where to write it, over any file that is there (default: NAME{ending})",
+        help=f"where to write it, replacing any existing file (default: NAME{ending})",
     )
 
 
@@ -149,16 +149,15 @@ def size_names(prefix: str, parsed_args: argparse.Namespace, **_: object) -> dic
 
 
 NO_GPU_NOTE = (
-    "No time is known without a GPU, and none is guessed. With one, both would be timed in turns, "
-    "and this would show the median, its spread, and the share of peak FLOP/s and of HBM's "
-    "bandwidth."
+    "Without a GPU, times are neither measured nor guessed. With one, this times both in turns and "
+    "shows the median, its spread, and the share of peak FLOP/s and of HBM bandwidth."
 )
 
 
 def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     """Compile the learner's launch and the solution's; time both on a GPU. Raises NoStudy."""
     if options.sweep:
-        raise cost_studies.NoStudy("--sweep predicts for TPUs; no time on a GPU is predicted")
+        raise cost_studies.NoStudy("--sweep predicts times on TPUs only, not on GPUs")
     if not_judged := kata.key.target.missing():
         raise cost_studies.NoStudy(not_judged.why)
     with named_launch(options, kata, any_target=True) as (client, case):
@@ -170,13 +169,13 @@ def run_gpu_cost(options: argparse.Namespace, kata: Kata, console: Console) -> i
         timed = times is not None and times.own.runs > 0
         operations = client.spec_flops(kata, case) if timed else 0
     file, _ = kata.location()
-    status = "and run on the one that is here" if timed else "nothing was run"
+    status = "and run on this machine's GPU" if timed else "nothing was run"
     head = Text.assemble(
         (kata.name, "bold"), f" compiled for a GPU {chip}: {status}\n", (f"{case}\n", "dim")
     )
     sides = (_side_group("yours", own, file), _side_group("par", par, ""))
     measured = _measured_lines(times, reference, operations)
-    hint = f"Right or wrong is not asked here: pytest -k {kata.name}"
+    hint = f"This doesn't check correctness: pytest -k {kata.name} does"
     show(Group(head, *sides, *measured, Text(hint, "dim")), console)
     return 0 if _is_faultless(own) else 1
 
@@ -193,7 +192,7 @@ def _measured_lines(
 
 
 def _is_faultless(side: OnGpu | Accident) -> bool:
-    """Whether no fault of a launch was found."""
+    """Whether the launch has no known fault."""
     if isinstance(side, Accident) or (side.problem and not side.problem.todo):
         return False
     compiled = compiled_of(side)
@@ -211,7 +210,7 @@ def _side_lines(side: OnGpu | Accident, file: str) -> list[RenderableType]:
         todo = side.problem.todo
         return [Text("Still to do." if todo else in_full(problem_finding(side.problem, file)))]
     if (compiled := compiled_of(side)) is None:
-        lowered = "jax lowers it" if side.lowered else "nothing is known of it"
+        lowered = "jax lowers it" if side.lowered else "nothing is known about it"
         return [Text(f"{lowered}; not compiled: {side.not_compiled}")]
     return list(kernels_of(compiled, side.buffers))
 
@@ -222,7 +221,7 @@ def cost_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu",
         choices=GPUS,
         default=GPUS[0],
-        help="which GPU, of a launch for those (default: %(default)s)",
+        help="which GPU, for a GPU kata (default: %(default)s)",
     )
     sweep = parser.add_argument(
         "--sweep",
@@ -258,9 +257,7 @@ COST_REPORTS = {"tpu": run_tpu_cost, "gpu": run_gpu_cost}
 def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     """Show XLA's programs, with which the learner's numbers are compared."""
     if options.sweep:
-        raise cost_studies.NoStudy(
-            f"{kata.name} has no kernel with sizes to choose: leave --sweep out"
-        )
+        raise cost_studies.NoStudy(f"{kata.name} has no kernel with sizes to choose: omit --sweep")
     case = cost_studies.any_case_of(kata, options.case, options.seed, assignments(options.sizes))
     with cost_studies.study_client(options.chip) as client:
         measured, chip = cost_studies.baselines(client, kata, case), client.chip(kata)
@@ -271,7 +268,7 @@ def _baselines(options: argparse.Namespace, kata: Kata, console: Console) -> int
 def _sweep(options: argparse.Namespace, kata: Kata, console: Console) -> int:
     listed, given = choices(options.sweep), assignments(options.sizes)
     if conflicts := sorted(set(listed) & set(given)):
-        raise cost_studies.NoStudy(f"{conflicts[0]} is given a value, and swept")
+        raise cost_studies.NoStudy(f"{conflicts[0]} is both given a value and swept")
     # Sizes with a single value aren't swept: they may be SIZE=VALUE arguments after --sweep.
     swept = {name: sizes for name, sizes in listed.items() if len(sizes) > 1} or listed
     defaults = {name: str(cost_studies.common(sizes)) for name, sizes in listed.items()}
@@ -330,7 +327,7 @@ def run_trace(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def _truncation_note(side: Side) -> str:
-    """How much of a long run the trace shows; "" if it shows all."""
+    """The part of a long run that the trace shows; "" if it shows all."""
     for kernel in side.kernels:
         if (
             kernel.schedule
@@ -384,7 +381,7 @@ def why_no_browser(environ: Mapping[str, str], platform: str) -> str:
     if environ.get("BROWSER"):
         return ""
     if environ.get("SSH_CONNECTION"):
-        return "this is a remote shell; copy the file to where a browser is"
+        return "this is a remote shell; copy the file to a machine with a browser"
     if platform == "linux" and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
-        return "no display here; open it where a browser is"
+        return "no display here; open it on a machine with a browser"
     return ""

@@ -43,7 +43,7 @@ from pallascope.tools.terminal import show
 def progress_arguments(parser: argparse.ArgumentParser) -> None:
     some_katas(parser)
     ways = parser.add_mutually_exclusive_group()
-    ways.add_argument("--log", action="store_true", help="list what was solved when, from git")
+    ways.add_argument("--log", action="store_true", help="list when each kata was solved, from git")
     ways.add_argument(
         "--svg",
         type=Path,
@@ -74,11 +74,11 @@ def _log(root: Path, ledger: Ledger, found: Sequence[KataStatus], console: Conso
         past = history(selected, git_in(root))
     except GitError as error:
         past = history(selected, None)
-        notes.append(f"no git here ({error}): these are the ledger's own days")
+        notes.append(f"no git here ({error}): the dates are the ledger's")
     if past.shallow:
         notes.append(
-            f"a shallow clone: commits before {past.shallow} are not here, and what they brought "
-            "has the ledger's own days; git fetch --unshallow brings them"
+            f"a shallow clone has no commits before {past.shallow}: katas solved in them have the "
+            "ledger's dates; git fetch --unshallow gets them"
         )
     show(history_text(past, datetime.date.today(), tuple(notes)), console)
     return 0
@@ -131,7 +131,7 @@ def _location(kata: Kata) -> str:
 def list_arguments(parser: argparse.ArgumentParser) -> None:
     some_katas(parser)
     path = parser.add_argument(
-        "--path", metavar="NAME", help="only the katas that lead to this one by the shortest way"
+        "--path", metavar="NAME", help="only the katas on the shortest path to this one"
     )
     set_completer(path, complete_names)
 
@@ -165,7 +165,7 @@ def _path_summary(found: Sequence[Kata], ledger: Ledger) -> Text:
     """The length of the path, and the next kata on it."""
     statuses = [status_of(kata, ledger) for kata in found]
     solved = sum(status.file_state is FileState.SOLVED for status in statuses)
-    text = f"the shortest way to {found[-1].name}: {len(found)} katas, {solved} solved"
+    text = f"the shortest path to {found[-1].name}: {len(found)} katas, {solved} solved"
     following = next_kata(statuses)
     return Text(f"{text}; next: {following.kata.name}" if following else text, "bold")
 

@@ -35,7 +35,7 @@ def update_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REMOTE_OR_URL",
         help="where to update from (default: the remote upstream if there is one, else origin)",
     )
-    parser.add_argument("--branch", metavar="NAME", help="its branch (default: its default one)")
+    parser.add_argument("--branch", metavar="NAME", help="its branch (default: its default branch)")
     parser.add_argument(
         "--abort", action="store_true", help="undo an update that ended in conflicts"
     )
@@ -56,7 +56,7 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
     if base == fetched.commit:
         say(f"nothing new in {fetched}")
         if fetched.remote == ORIGIN:
-            say(f"If that is a fork of your own: {ADD_UPSTREAM}; then kata update")
+            say(f"If that is your own fork: {ADD_UPSTREAM}; then kata update")
         return 0
     head = git("rev-parse", "HEAD").strip()
     message = f"{repository_merge.MESSAGE}{fetched.branch} of {_public(fetched.remote)}"
@@ -82,7 +82,7 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
 
 def _abort(git: Git, say: Say) -> int:
     repository_merge.abort_merge(git)
-    say(f"back at {git('log', '-1', '--format=%h %s').strip()}: nothing of the update is left")
+    say(f"back at {git('log', '-1', '--format=%h %s').strip()}: the update is undone")
     return 0
 
 
@@ -104,11 +104,11 @@ def _print_summary(
     for kata in merge.kept_katas:
         say(f"{kata}: upstream removed it; yours is kept, with its solution")
     for kata in merge.deleted_katas:
-        say(f"{kata}: upstream changed it; you deleted it, so it stays away. kata reset brings it")
+        say(f"{kata}: upstream changed it; you deleted it, so it stays deleted. kata reset adds it")
     if to_grade := [kata for kata in summary.changed if kata.id in edited]:
-        say(f"what you wrote is in them as it was. Grade again: {_grade_command(to_grade)}")
+        say(f"your code in them is unchanged. Grade it again: {_grade_command(to_grade)}")
     if summary.reinstall:
-        say(f"the package asks for other packages than before: {reinstall_hint()}")
+        say(f"the package's dependencies have changed: {reinstall_hint()}")
 
 
 def _names(katas: tuple[Kata, ...]) -> list[str]:
@@ -137,9 +137,9 @@ def _print_conflicts(root: Path, found: Upstream, merge: Merge, say: Say) -> Non
         _print_conflict(root, conflict, say)
     files = " ".join(conflict.path for conflict in merge.conflicts)
     say("")
-    say("Open them, keep what is right of the two sides, delete the lines of <<<<<<<, ======= and")
+    say("Open them, keep the right parts of both sides, delete the lines of <<<<<<<, ======= and")
     say(f">>>>>>>, then:  git add {files} && git commit --no-edit")
-    say("Or go back to before the update:  kata update --abort   (git merge --abort does the same)")
+    say("Or undo the update:  kata update --abort   (git merge --abort does the same)")
 
 
 def _print_conflict(root: Path, conflict: Conflict, say: Say) -> None:
@@ -153,4 +153,4 @@ def _print_conflict(root: Path, conflict: Conflict, say: Say) -> None:
         for line in text[number - 1 :][: min(length, MAX_SHOWN)]:
             say(f"  {line}")
         if length > MAX_SHOWN:
-            say(f"  … {length - MAX_SHOWN} lines more")
+            say(f"  … {length - MAX_SHOWN} more lines")

@@ -74,7 +74,7 @@ def run_watch(options: argparse.Namespace, root: Path, console: Console) -> int:
 
 
 def pytest_timeout(root: Path) -> float:
-    """Seconds for a hidden case, as pyproject.toml tells pytest-timeout; 0 for no limit."""
+    """Seconds for a hidden case: pytest-timeout's in pyproject.toml; 0 for no limit."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -83,5 +83,5 @@ def pytest_timeout(root: Path) -> float:
 
 
 def _open_in_window(file: Path, line: int) -> str:
-    """Open an editor that has a window, because the watch uses the terminal."""
+    """Open an editor in its own window, because the watch uses the terminal."""
     return editor.open_at(file, line, terminal=False)

@@ -141,10 +141,10 @@ def _stage(git: Git, path: str, mode: str, blob: str) -> None:
 
 
 def with_passes(committed: str, working: str, added: Collection[Pass]) -> str:
-    """The ledger text `committed`, with those lines of the text `working` that record `added`.
+    """The ledger text `committed`, plus the lines of the text `working` that record `added`.
 
-    They are placed as in `working`, so that nothing is left to commit in the end; where `working`
-    no longer holds all lines of `committed` in their order, they are appended.
+    They are placed as in `working`, so that nothing is left to commit in the end. If `working` no
+    longer has all lines of `committed` in their order, they are appended.
     """
     lines = [line.removesuffix("\r") for line in working.split("\n")]
     committed_lines = committed.removesuffix("\n").split("\n")

@@ -65,7 +65,7 @@ _SortableEvent = tuple[datetime.date, int, KataEvent]  # sorted by date and inde
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All events, the newest last. `shallow` is the date at which a shallow clone's log begins."""
+    """All events, the newest last. `shallow` is the date on which a shallow clone's log begins."""
 
     events: tuple[KataEvent, ...] = ()
     shallow: datetime.date | None = None
@@ -171,7 +171,7 @@ def _parse_raw_line(line: str) -> tuple[str, list[str], str] | None:
 
 
 def _in_order(placed: Iterable[_SortableEvent]) -> tuple[KataEvent, ...]:
-    """The events by day, and on one day by commit; with the stars that each brought."""
+    """The events by day, then by commit, each with the stars that it gained."""
     most: dict[str, int] = {}
     events = []
     for _, _, event in sorted(placed, key=lambda entry: entry[:2]):

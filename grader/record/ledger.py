@@ -84,9 +84,7 @@ def parse_pass(line: str) -> Pass | None:
     if line.startswith("#") or not line.strip():
         return None
     if _CONFLICT.match(line):
-        raise InvalidLedgerLine(
-            "a conflict marker of git's: delete such lines, and keep the others"
-        )
+        raise InvalidLedgerLine("a git conflict marker: delete such lines, and keep the others")
     fields = line.split()
     if len(fields) < 4:
         raise InvalidLedgerLine(f"{len(fields)} of the 4 fields that a pass needs")
@@ -195,7 +193,7 @@ def record_session(root: Path, grades: Sequence[Grade], conditions: Conditions) 
     judge_versions = {name: installed[package] for name, package in _PACKAGES.items()}
     today = datetime.date.today()
     solved = solved_passes(all_katas(root), grades, today, judge_versions, conditions)
-    graded = {grade.kata for grade in grades}  # of others the keys need not be read
+    graded = {grade.kata for grade in grades}  # the keys of other katas aren't read
     mode = conditions.device.mode
     strict = {k.id for k in all_katas(root) if k.id in graded and _run_strictly(k, mode)}
     return record_passes(root, solved, mode, strict)
@@ -268,7 +266,7 @@ def record_passes(
         return NewPasses()
     if mode is not Mode.STRICT:
         if not (recordable := tuple(passed for passed in new if passed.kata in mode_independent)):
-            return NewPasses(new, f"--kata-mode {mode.value} forgives too much; strict records")
+            return NewPasses(new, f"--kata-mode {mode.value} is too lenient to record; use strict")
         new = recordable
     try:
         append_passes(root, new)

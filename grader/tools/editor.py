@@ -17,7 +17,7 @@ from pathlib import Path
 
 VARIABLES = ("KATA_EDITOR", "VISUAL", "EDITOR")
 FILE, LINE = "{file}", "{line}"
-#: An editor's command that runs for so many seconds has opened its window.
+#: An editor's command that runs for this many seconds has opened its window.
 START_SECONDS = 1
 
 _COLON = ("{file}:{line}",)
@@ -78,7 +78,7 @@ def editor_from_environment(environ: Mapping[str, str]) -> Editor:
                 raise NoEditor(f"{variable} is {text!r}: {error}") from None
     raise NoEditor(
         f"no editor is chosen. Set {VARIABLES[0]} to its command, such as code, vim, emacs, "
-        f"pycharm or subl; for another one, say where file and line go: 'name {FILE} {LINE}'"
+        f"pycharm or subl; for another editor, add file and line: 'name {FILE} {LINE}'"
     )
 
 
@@ -90,13 +90,13 @@ def open_at(file: Path, line: int, terminal: bool) -> str:
     editor = editor_from_environment(os.environ)
     command = editor.command(file, line)
     if shutil.which(command[0]) is None:
-        raise NoEditor(f"{editor.variable} names {command[0]!r}, and there is no such command")
+        raise NoEditor(f"{editor.variable} names {command[0]!r}, but no such command exists")
     if editor.windowed:
         code = _start_in_background(command)
     elif terminal:
         code = subprocess.run(command, check=False).returncode
     else:
-        raise NoEditor(f"{editor.name} needs a terminal of its own: {shlex.join(command)}")
+        raise NoEditor(f"{editor.name} needs its own terminal: {shlex.join(command)}")
     if code:
         raise NoEditor(f"{editor.name} failed (exit code {code}): {shlex.join(command)}")
     return editor.name

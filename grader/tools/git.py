@@ -84,7 +84,7 @@ class Git:
 
 
 def git_in(folder: Path) -> Git:
-    """Git for a folder that is the top of a work tree. Raises NoGit, which says what is missing.
+    """Git for a folder that is the top of a work tree. Raises NoGit with the reason.
 
     A folder inside another repository, such as an unpacked archive, is refused, because commits
     would go into that repository.

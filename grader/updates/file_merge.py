@@ -1,4 +1,4 @@
-"""Merges three versions of one file: katas region by region, other files as git merges them.
+"""Merges three versions of one file: katas region by region, other files like git.
 
 Outside of its solution regions, a kata is merged like any other file. A region is taken from the
 side that changed it, and from the learner if both did. So upstream may reword a stub's message,

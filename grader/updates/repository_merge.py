@@ -76,7 +76,7 @@ def _require_no_untracked(git: Git, changed: dict[str, str]) -> None:
     added = [path for path, letter in changed.items() if letter == "A"]
     if existing := [path for path in added if os.path.lexists(git.folder / path)]:
         raise CannotUpdate(
-            "nothing was changed: the update brings files that you have made too\n"
+            "nothing was changed: the update adds files that you have already\n"
             + _listed(existing)
             + f"\ncommit them, or move them away (mv {existing[0]} {existing[0]}.mine), "
             "and update again"
@@ -86,9 +86,10 @@ def _require_no_untracked(git: Git, changed: dict[str, str]) -> None:
 def _require_none(paths: Sequence[str]) -> None:
     if paths:
         raise CannotUpdate(
-            "nothing was changed: changes of yours are not committed, and the update needs these "
-            "files\n" + _listed(paths) + "\ncommit them (kata commit, git commit) or put them away "
-            "(git stash), and update again"
+            "nothing was changed: your changes are not committed, and the update needs these "
+            "files\n"
+            + _listed(paths)
+            + "\ncommit them (kata commit, git commit) or stash them (git stash), and update again"
         )
 
 
@@ -232,10 +233,10 @@ def merge_upstream(git: Git, theirs: str, base: str, message: str) -> Merge:
 def abort_merge(git: Git) -> None:
     """Abort a merge that `merge_upstream` has started. Raises CannotUpdate if there is none."""
     if git.run("rev-parse", "--verify", "--quiet", "MERGE_HEAD").returncode:
-        raise CannotUpdate("no update is under way: there is nothing to take back")
+        raise CannotUpdate("no update is under way: there is nothing to undo")
     message_file = Path(git.folder, git("rev-parse", "--git-path", "MERGE_MSG").strip())
     if not (message_file.exists() and message_file.read_text(encoding="utf-8").startswith(MESSAGE)):
-        raise CannotUpdate("the merge under way is not by kata update: git merge --abort")
+        raise CannotUpdate("the merge under way was not started by kata update: git merge --abort")
     git("merge", "--abort")
 
 
@@ -291,8 +292,8 @@ def _resolve(git: Git, path: str, sides: list[bytes | None], merge: Merge) -> No
         return
     try:
         result = file_merge.merge_file(git, path, base or b"", ours, theirs)
-    except GitError:  # no text
-        description = f"no text: git checkout --ours {path}, or --theirs"
+    except GitError:  # not a text file
+        description = f"not a text file: git checkout --ours {path}, or --theirs"
         merge.conflicts.append(Conflict(path, (), description))
         return
     Path(git.folder, path).write_bytes(result.data)
@@ -315,7 +316,7 @@ def _resolve_removed(git: Git, path: str, is_ours: bool, in_base: bool, merge: M
     kata = kata_at(git.folder, git.folder / path)
     if kata is None or not in_base:
         description = (
-            "upstream removed it, you changed it" if is_ours else "you removed it, upstream not"
+            "upstream removed it, you changed it" if is_ours else "you removed it, upstream didn't"
         )
         merge.conflicts.append(
             Conflict(path, (), f"{description}: git add {path}, or git rm {path}")

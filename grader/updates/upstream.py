@@ -43,7 +43,7 @@ def require_ready(root: Path) -> Git:
         require_writable(git)
     except NoRepository as error:
         raise CannotUpdate(
-            f"{error}, and an update merges along git's history: clone the katas with git clone, "
+            f"{error}, and an update needs git's history: clone the katas with git clone, "
             "and copy your kata files into that clone"
         ) from None
     except GitError as error:
@@ -58,7 +58,7 @@ def require_ready(root: Path) -> Git:
         raise CannotUpdate(f"{unmerged[0]} has conflicts: resolve them first, then git add it")
     if git.run("symbolic-ref", "--quiet", "HEAD").returncode:
         raise CannotUpdate(
-            "no branch is checked out, so that the merged commit would belong to none: "
+            "no branch is checked out, so the merge commit would be on no branch: "
             "git switch BRANCH first, or git switch -c NAME for a new one"
         )
     return git
@@ -69,7 +69,7 @@ def choose_remote(git: Git, given: str | None) -> str:
     remotes = git("remote").split()
     chosen = given or next((name for name in (UPSTREAM, ORIGIN) if name in remotes), None)
     if chosen is None:
-        raise CannotUpdate(f"there is no remote to update from: {ADD_UPSTREAM}")
+        raise CannotUpdate(f"this clone has no remote to update from: {ADD_UPSTREAM}")
     return chosen
 
 
@@ -104,7 +104,7 @@ def merge_base(git: Git, source: Upstream) -> str:
         raise CannotUpdate(
             f"{source} shares no history with this repository. Is it the one that yours was cloned "
             "from? A copy made without its history (from a template, or of an unpacked archive) "
-            "cannot be merged: clone it anew, and copy your kata files over it"
+            "cannot be merged: clone it again, and copy your kata files over it"
         )
     return base.stdout.strip()
 
@@ -117,7 +117,7 @@ class UpdateSummary:
     """The changes of an update. `others` are the paths of all other changed files."""
 
     commits: int
-    tracks: dict[str, int]  # new tracks with their numbers of katas
+    tracks: dict[str, int]  # new tracks, and the number of katas in each
     new: tuple[Kata, ...]  # new katas in old tracks
     changed: tuple[Kata, ...]  # katas with a changed file, solution or key
     removed: tuple[Kata, ...]

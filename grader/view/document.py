@@ -15,9 +15,9 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class WrongBlock:
-    """A block with wrong elements: its index, how many of how many, and the largest error.
+    """A block with wrong elements: its index, its wrong elements of all, and the largest error.
 
-    `worst` is a number in words, or "not a number".
+    `worst` is the error as text, or "not a number".
     """
 
     at: tuple[int, ...]
@@ -30,10 +30,10 @@ class WrongBlock:
 class WrongElements:
     """A result's wrong elements.
 
-    The array is cut into cells, `cells` of them along each dimension; `size` is theirs in elements
-    and divides no block's: the last cell of a block is what is left. Cell by cell, row-major:
-    `share` is the percentage of wrong elements, rounded up. `nan` are the numbers of the cells in
-    which one is no number. `blocks` are the first of `wrong_blocks` of `of_blocks`.
+    The array is cut into cells, `cells` of them along each dimension, of `size` elements each.
+    Cells end where blocks end, so a block's last cell may be smaller. For each cell, row-major,
+    `share` is the percentage of wrong elements, rounded up. `nan` are the numbers of the cells that
+    contain a NaN. Of `of_blocks` blocks `wrong_blocks` are wrong; `blocks` are the first of these.
     """
 
     name: str
@@ -51,7 +51,7 @@ class WrongElements:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What happens in one lane: for each slice the gap before it, its length, its kind's number."""
+    """One lane's slices: for each, the gap before it, its length, and the number of its kind."""
 
     name: str
     kinds: tuple[str, ...]
@@ -60,9 +60,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a kernel copies by itself of one operand, in one direction, as far as events are known.
+    """A kernel's own copies of one operand, in one direction, as far as events are known.
 
-    `most` is how many copies are on their way at a time, at most. `semaphores` count them.
+    `most` is the largest number of copies in flight at a time. `semaphores` count them.
     """
 
     operand: str
@@ -78,13 +78,13 @@ class Copied:
 class Timeline:
     """One kernel's predicted run. Cycles; `clock` is in Hz.
 
-    `steps` holds when each grid step begins, as differences, and the end of the last: empty where
-    the schedule's turns are not the grid's steps. `turns` is when each turn of the kernel's own
-    outermost loop begins, where the grid has one step. Events are known up to `until`.
+    `steps` has the start of each grid step and the end of the last, as differences; it is empty if
+    the schedule's turns are not the grid's steps. If the grid has one step, `turns` has the start
+    of each turn of the kernel's own outermost loop. Events are known up to `until`.
 
-    `by_hand` is empty where the kernel copies nothing by itself. Else `computing` are the cycles
-    in which the core does not wait, `hidden` those of them during which such a copy is on its way,
-    and `waiting` those in which the core waits for one.
+    `by_hand` is empty if the kernel makes no copies itself. Otherwise `computing` are the cycles in
+    which the core does not wait, `hidden` the part of these with such a copy in flight, and
+    `waiting` the cycles in which the core waits for one.
     """
 
     cycles: int
@@ -101,7 +101,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class OperandPath:
-    """An operand's `motion.Path`; `first` as differences."""
+    """An operand's `pipeline_steps.Path`; `first` as differences."""
 
     first: tuple[int, ...]
     place: tuple[int, ...]
@@ -113,8 +113,8 @@ class OperandPath:
 class OperandView:
     """One Ref. `block` counts a squeezed dimension as 1, which `squeezed` lists.
 
-    `counted` tells whether its moves and bytes are known; else they are 0, and `note` says why.
-    `windows` is how many copies of its block VMEM holds: 0 for what is not there.
+    `counted`: its moves and bytes are known; otherwise they are 0, and `note` says why. `windows`
+    is the number of buffers for its block in VMEM: 0 if it has none.
     """
 
     label: str
@@ -137,9 +137,9 @@ class OperandView:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchTable:
-    """A scalar-prefetch operand's contents, row-major; None where they are not known.
+    """A scalar-prefetch operand's contents, row-major; None if they are not known.
 
-    `untold` are operands whose index maps read it in a way that is not followed.
+    `untold` are operands whose index maps read it in a way that can't be followed.
     """
 
     operand: int
@@ -149,9 +149,9 @@ class PrefetchTable:
 
 @dataclass(frozen=True, slots=True)
 class TableCellRead:
-    """An index map reads `cell` of a table from each step in `first` (differences) on.
+    """From each step in `first` (differences) on, an index map reads the next `cell` of a table.
 
-    `cell` is -1 where a condition keeps it from reading.
+    `cell` is -1 if a condition keeps it from reading.
     """
 
     operand: int
@@ -173,7 +173,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class VmemView:
-    """One kernel's VMEM in bytes. `reported`: by the compiler, else by the blocks' shapes."""
+    """One kernel's VMEM in bytes. `reported`: by the compiler, else from the blocks' shapes."""
 
     limit: int
     used: int
@@ -183,10 +183,10 @@ class VmemView:
 
 @dataclass(frozen=True, slots=True)
 class ChipTable:
-    """The chips of a mesh, moment by moment: what each does, and what is on the links.
+    """The chips of a mesh, moment by moment: each chip's actions, and the copies on the links.
 
-    `moments` has a list for each moment, with a list of phrases for each of `chips`; `links` has
-    the phrases of what is on its way between them. `note` says why that is not all.
+    `moments` has a list for each moment, with a list of phrases for each of `chips`. `links` has,
+    for each moment, phrases for the copies between chips. `note` says why this is incomplete.
     """
 
     chips: tuple[str, ...]
@@ -199,9 +199,9 @@ class ChipTable:
 class KernelView:
     """One kernel: `steps` of its grid, of which `shown` can be stepped through.
 
-    `read`, `written` and `least` are bytes, those of `traffic.Traffic`. `untold` says why there is
-    no timeline, `refusal` why the compiler takes no such kernel. `chip_table` is what the chips of
-    a mesh do with each other.
+    `read`, `written` and `least` are the bytes of `traffic.Traffic`. `untold` says why the timeline
+    is missing, `refusal` why the compiler refuses the kernel. `chip_table` is the communication
+    between the chips of a mesh.
     """
 
     name: str
@@ -232,9 +232,9 @@ class VerdictView:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One launch. `trouble` says what kept all or part of it from being known.
+    """One launch. `trouble` says why all or part of it is unknown.
 
-    `other` are wrong results that are no kernel's output as they stand.
+    `other` are wrong results that aren't the output of a kernel unchanged.
     """
 
     schema: int
@@ -250,5 +250,5 @@ class Document:
 
 
 def differences(growing: Sequence[int]) -> tuple[int, ...]:
-    """Each number less the one before it."""
+    """Each number minus the one before it."""
     return tuple(b - a for a, b in itertools.pairwise((0, *growing)))

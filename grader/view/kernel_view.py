@@ -59,9 +59,9 @@ from pallascope.tpu.vmem import (
     limit_of,
 )
 
-#: Cells along each of an array's last two dimensions; more only where there are more blocks.
+#: Cells along each of an array's last two dimensions; more only if there are more blocks.
 MOST = 64
-#: Wrong blocks that are told one by one.
+#: Wrong blocks that are listed one by one.
 MOST_BLOCKS = 400
 
 Ints = np.ndarray[Any, Any]
@@ -125,12 +125,12 @@ def _block(result: Comparison, at: tuple[int, ...]) -> WrongBlock:
     return WrongBlock(at, int(wrong.sum()), int(wrong.size), worst)
 
 
-_CUT = "It goes on: no more than this is drawn."
-_STUCK = "From here on, chips wait for what never comes."
+_CUT = "The run goes on; only its beginning is drawn."
+_STUCK = "From here on, chips wait for a semaphore count that never comes."
 
 
 def chip_table_of(chips: CommTimeline) -> ChipTable | None:
-    """What the page shows of it; None where nothing goes from chip to chip."""
+    """The page's data on communication; None if nothing goes from chip to chip."""
     names = [", ".join(map(str, place)) for place in chips.chips]
     deeds = [deed for moment in chips.moments for chip in moment for deed in chip]
     if not any(deed.act in (ActionKind.SENDS, ActionKind.SIGNALS) for deed in deeds):
@@ -173,7 +173,7 @@ def _said(deed: DeviceAction, names: list[str]) -> str:
 
 
 def _count_in_words(phrases: list[str]) -> list[str]:
-    """The same phrase several times in a row, once."""
+    """The phrases, with repetitions in a row replaced by a count."""
     found = []
     for phrase, group in itertools.groupby(phrases):
         count = len(list(group))
@@ -181,7 +181,7 @@ def _count_in_words(phrases: list[str]) -> list[str]:
     return found
 
 
-#: How many transfers and stalls are asked for: those of some 10,000 grid steps.
+#: Most transfers and stalls that are requested: those of about 10,000 grid steps.
 EVENTS = 24_000
 
 
@@ -208,7 +208,7 @@ def timeline(kernel: Prediction) -> Timeline | None:
 
 
 def _turns(schedule: Schedule, steps: Sequence[float]) -> Sequence[float]:
-    """Those of a loop in the body: with one step, the grid has none."""
+    """The turns of a loop in the body, if the grid has one step."""
     return schedule.turns if len(steps) <= 2 and len(schedule.turns) > 1 else ()
 
 
@@ -251,9 +251,9 @@ def _lane(name: str, slices: Sequence[Slice]) -> Lane:
     return Lane(name, tuple(kinds), tuple(flat))
 
 
-#: What the page says of scratch that takes no memory.
+#: The page's note on scratch that takes no memory.
 DROPPED = "dropped by the compiler: not needed at these sizes"
-#: What the page calls an allocation that is no operand's.
+#: The page's name of an allocation that belongs to no operand.
 _USES = {Use.SPILL: "spilled registers", Use.OTHER: "the compiler's own", Use.SCRATCH: "scratch"}
 
 
@@ -264,7 +264,7 @@ def kernel_of(
     wrong: Sequence[WrongElements | None] = (),
     refusal: str = "",
 ) -> KernelView:
-    """One kernel for the page. `wrong` is of its outputs, in their order."""
+    """One kernel for the page. `wrong` has an entry for each output, in order."""
     moved, call = _traffic(motion, prediction), motion.call
     found = iter(wrong)
     rows = zip(motion.labels, moved.operands, motion.paths, call.operands, strict=True)
@@ -305,7 +305,7 @@ def kernel_of(
 
 
 def _traffic(motion: BlockMotion, prediction: Prediction | None) -> Traffic:
-    """What moves; what the kernel copies by itself as scheduled, where there is a schedule."""
+    """The traffic; if there is a schedule, the kernel's own copies are taken from it."""
     if prediction is None or prediction.schedule is None or prediction.sharing > 1:
         return motion.traffic
     return with_scheduled_dma(motion.traffic, motion.labels, prediction.schedule)
@@ -342,9 +342,9 @@ def _operand(
 
 
 def _dropped(one: model.Operand, memory: VmemView) -> bool:
-    """Whether the compiler's report has no memory for scratch: at these sizes nothing needs it.
+    """Whether the compiler's report has no memory for scratch: nothing needs it at these sizes.
 
-    What it reports without a name may be that of any scratch.
+    An allocation that is reported without a name may belong to any scratch.
     """
     if one.role is not Role.SCRATCH or not memory.reported:
         return False
@@ -368,7 +368,7 @@ def _read(read: TableRead) -> TableCellRead:
 
 
 def _untold_reads(motion: BlockMotion, table: int) -> tuple[int, ...]:
-    """The operands whose index maps read a table in a way that is not followed."""
+    """The operands whose index maps read a table in a way that can't be followed."""
     return tuple(one.operand for one in motion.reads if one.table == table and not one.first)
 
 
@@ -390,7 +390,7 @@ def _held(one: Allocation) -> Held:
 
 
 def _untold(prediction: Prediction | None) -> str:
-    """Why there is no timeline."""
+    """Why the timeline is missing."""
     if prediction is None:
         return "the launch did not reach the TPU's compiler"
     if prediction.failure:

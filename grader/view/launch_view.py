@@ -43,13 +43,13 @@ from pallascope.tools import codec
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 
-#: Seconds for the learner's launch in the interpreter, where the key names no other time.
+#: Seconds for the learner's launch in the interpreter, unless the key has another limit.
 PATIENCE = 60.0
-#: A launch at sizes of one's own is run only up to so many grid steps.
+#: A launch at given sizes is run only up to this many grid steps.
 MOST_STEPS = 256
 
 _UNRUN = VerdictView(
-    "unasked", "not run at these sizes", "Right or wrong is asked at the hidden cases' sizes."
+    "unasked", "not run at these sizes", "Results are checked only at the hidden cases' sizes."
 )
 _TODO = VerdictView("todo", "still to do", "This is the solution's traffic; its code is not shown.")
 _BEFORE = (Check.RUNS, Check.CONTRACT, Check.PALLAS_USED, Check.VALUES, Check.RANDOM)
@@ -57,7 +57,7 @@ _BEFORE = (Check.RUNS, Check.CONTRACT, Check.PALLAS_USED, Check.VALUES, Check.RA
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The verdict, what is wrong, and the launch on its way to the chip where that was asked."""
+    """The verdict, the wrong results, and the launch as compiled, if it was compiled."""
 
     verdict: VerdictView
     wrong: tuple[Comparison, ...] = ()
@@ -68,7 +68,7 @@ class _Judged:
 def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Document:
     """The document about the learner's launch in one case, or about par's if it is still to do.
 
-    `drawn`: the case is a hidden one as it was drawn. Others are run only where that is quick.
+    `drawn`: the case is an unchanged hidden case. Other cases are run only if that is quick.
     Raises BrokenKata, SandboxError.
     """
     reference, chip = client.inputs(kata, case), client.chip(kata)
@@ -86,14 +86,14 @@ def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Documen
 
 
 def _quick(reference: Reference, followed: LaunchMotion | Accident) -> bool:
-    """Whether a case at sizes of one's own is small enough to be run in the interpreter."""
+    """Whether a case at given sizes is small enough to run in the interpreter."""
     whole = all(array.data for array in reference.inputs)
     steps = [k.steps for k in followed.kernels] if isinstance(followed, LaunchMotion) else []
     return whole and sum(steps) <= MOST_STEPS
 
 
 def _judge(client: WorkerClient, kata: Kata, case: Case) -> _Judged:
-    """Grade the launch as pytest does, keeping what its picture needs."""
+    """Grade the launch like pytest, and keep the data for its picture."""
     evidence = evidence_of(client, kata, case, kata.key.timeout or PATIENCE, EVENTS)
     assert isinstance(evidence, TpuEvidence)
     judged = verdict(evidence)
@@ -119,7 +119,7 @@ def _text(finding: Finding) -> str:
 
 
 def _wrong(evidence: Evidence, finding: Finding) -> tuple[Comparison, ...]:
-    """The results beside what they must be, where all of them came back."""
+    """The results compared with the expected ones, if the launch returned all of them."""
     if finding.check is not Check.VALUES or evidence.problem:
         return ()
     return tuple(values.comparisons(evidence))
@@ -176,9 +176,9 @@ def _untraced(followed: LaunchMotion | Accident, file: str) -> str:
 def _placed(
     results: Sequence[Comparison], last: BlockMotion | None, held: Sequence[int | None] = ()
 ) -> tuple[tuple[WrongElements | None, ...], tuple[WrongElements, ...]]:
-    """What is wrong with each output of the last kernel, and with what is none of them.
+    """The wrong elements of each output of the last kernel, and those of all other results.
 
-    A result that was reshaped after the kernel is drawn in the shape of the output that it holds.
+    A result that was reshaped after the kernel is drawn in the output's shape.
     """
     outputs = last.call.role(Role.OUTPUT) if last else ()
     of_outputs: list[WrongElements | None] = [None] * len(outputs)
@@ -226,7 +226,7 @@ SCRIPTS = (
 
 
 def page(document: Document) -> str:
-    """The whole page. It asks for nothing over a network."""
+    """The whole page. It loads nothing over a network."""
     parts = {
         "TITLE": html.escape(f"{document.name}: kata view"),
         "STYLE": _web("page.css"),
@@ -243,6 +243,6 @@ def _web(name: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that may stand inside of <script>: nothing in it ends the element or opens a comment."""
+    """JSON for a <script> element: nothing in it ends the element or opens a comment."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c")

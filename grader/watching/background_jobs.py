@@ -210,7 +210,7 @@ class PassConfirmer:
         self._to_confirm.append(kata)
         if read_ledger(kata.root).last(kata.id) is None:
             self._first_passes[kata.id] = compare_grades(grades)
-        self._screen.note("pytest confirms it, on hidden cases drawn anew …")
+        self._screen.note("pytest confirms it on new hidden cases …")
         if not self._command:
             self._begin()
 
@@ -244,7 +244,7 @@ class PassConfirmer:
 
     def _report(self, kata: Kata, event: CommandEnded) -> None:
         if event.code:
-            self._screen.note(f"{kata.name} is not confirmed; on other hidden cases:", "red")
+            self._screen.note(f"{kata.name} is not confirmed. On other hidden cases:", "red")
             self._screen.text(event.output)
             return
         lines = [line for line in event.output.splitlines() if line.startswith(RECORD_PREFIXES)]

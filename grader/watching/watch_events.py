@@ -61,7 +61,7 @@ class CommandEnded:
 
 @dataclass(frozen=True, slots=True)
 class WatchWarning:
-    """Saved files are no longer seen, or are found in another way."""
+    """Saved files are no longer noticed, or are noticed in another way."""
 
     why: str
 
@@ -106,7 +106,7 @@ def _read_keys(fd: int, post_event: Callable[[Event], None]) -> None:
     post_event(KeyPressed(""))
 
 
-#: A save is complete after so many milliseconds without another change.
+#: A save is complete after this many milliseconds without another change.
 DEBOUNCE_MS = 10
 #: Milliseconds between two polls.
 POLL_MS = 150
@@ -133,7 +133,7 @@ class FileWatcher(threading.Thread):
             self._watch(self._poll)
         except OSError as error:
             self._post_event(
-                WatchWarning(f"{error}: looking at the files every {POLL_MS} ms instead")
+                WatchWarning(f"{error}: checking the files every {POLL_MS} ms instead")
             )
             self._watch(poll=True)
 

@@ -189,7 +189,7 @@ class Watch:
         self._command = 0
         content = _file_content(kata)
         if not content and not kata.path.exists():
-            self._screen.note(f"{kata.name} is gone; kata reset {kata.name} brings it back", "red")
+            self._screen.note(f"{kata.name} is gone; kata reset {kata.name} restores it", "red")
             return self._grade_waiting()
         try:
             todo = kata.untouched()

@@ -134,7 +134,7 @@ def test_an_unknown_exercise_is_told_which_is_meant(examiner: Examiner) -> None:
 
 
 def test_bytes_are_no_text(examiner: Examiner) -> None:
-    with pytest.raises(TypeError, match="is bytes, and has to be str"):
+    with pytest.raises(TypeError, match="is bytes, and must be str"):
         examiner.grade(ADD.id, WHOLE.encode())  # type: ignore[arg-type]
 
 

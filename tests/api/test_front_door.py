@@ -99,12 +99,15 @@ def _graded_by(number: int) -> str:
 
 
 def test_an_examiner_is_not_sent_elsewhere(examiner: Examiner) -> None:
-    with pytest.raises(TypeError, match="make one where it is to grade"):
+    with pytest.raises(
+        TypeError,
+        match="an Examiner owns processes, so it can't be copied: make one in each process",
+    ):
         pickle.dumps(examiner)
 
 
 def test_a_seed_is_an_integer(examiner: Examiner) -> None:
-    with pytest.raises(TypeError, match="the seed is str, and has to be int"):
+    with pytest.raises(TypeError, match="the seed is str, and must be int"):
         examiner.grade(ADD.id, WHOLE, "7")  # type: ignore[arg-type]
 
 

@@ -58,8 +58,8 @@ def test_a_verdict_that_an_accident_decided_is_judged_again(tmp_path: Path) -> N
     [
         ("update settings set value = 'seven' where name = 'seed'", "seed 'seven' isn't a whole"),
         ("update settings set value = '7.5' where name = 'seed'", "seed '7.5' isn't a whole"),
-        ("update settings set value = '[]' where name = 'terms'", "holds no terms"),
-        ("update settings set value = '{' where name = 'terms'", "holds no terms"),
+        ("update settings set value = '[]' where name = 'terms'", "has no valid terms"),
+        ("update settings set value = '{' where name = 'terms'", "has no valid terms"),
         ("update verdicts set verdict = 'three stars'", "'three stars' isn't a JSON object"),
         ("update verdicts set verdict = '3'", "'3' isn't a JSON object"),
         ("drop table verdicts", "no such table"),

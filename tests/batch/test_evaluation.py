@@ -49,7 +49,7 @@ def test_answers_are_marked_at_once_and_in_their_order(evaluation: Evaluation) -
     assert mistaken.told.startswith(ADD.key.mistakes[0].caught.value)
     assert (prose.reward, prose.format) == (0, 0)
     assert (shell.reward, shell.format, shell.source) == (0, 0, None)
-    assert shell.told == "the answer has code blocks, and none of them is Python"
+    assert shell.told == "the answer has code blocks, but none of them is Python"
     assert len({marks.seed for marks in (right, mistaken, prose, shell)}) == 1
 
 

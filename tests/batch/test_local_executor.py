@@ -76,7 +76,7 @@ def test_what_kills_every_worker_is_told(kata: Kata) -> None:
     bad = SubmissionJob("bad", kata.id, kata.stub_text(), "seed")  # type: ignore[arg-type]
     with LocalExecutor(setup(kata), 1) as executor:
         found = {outcome.key: outcome.error for outcome in executor.outcomes([bad, *jobs(kata, 1)])}
-    assert found == {"bad": "2 processes died over it", "0": ""}
+    assert found == {"bad": "2 processes died while grading it", "0": ""}
 
 
 def test_where_nothing_can_be_graded_it_ends_at_once(kata: Kata, tmp_path: Path) -> None:

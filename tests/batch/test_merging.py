@@ -67,10 +67,10 @@ def test_of_a_run_that_was_killed_every_verdict_is_there(folder: Folder) -> None
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"seed": 8}, "seed 7, and seed 8"),
-        ({"chips": ("v6e",)}, "for v5e, and for v6e"),
-        ({"versions": {"jax": "2.0", "libtpu": None}}, "with jax 1.0, and with 2.0"),
-        ({"versions": {"jax": "1.0", "libtpu": "0.1"}}, "with libtpu not installed, and with 0.1"),
+        ({"seed": 8}, "seed 7 and seed 8"),
+        ({"chips": ("v6e",)}, "for v5e and for v6e"),
+        ({"versions": {"jax": "2.0", "libtpu": None}}, "with jax 1.0 and with 2.0"),
+        ({"versions": {"jax": "1.0", "libtpu": "0.1"}}, "with libtpu not installed and with 0.1"),
     ],
     ids=("seed", "chip", "version", "not-installed"),
 )
@@ -93,10 +93,10 @@ def test_what_is_no_store_is_told(folder: Folder) -> None:
     link = folder.root / "link"
     link.symlink_to(good)
     for name, says in (
-        ("text", "is no store of kata grade"),
-        ("nothing", "is no store of kata grade"),
-        ("other", "is no store of kata grade"),
-        ("absent", "there is no store"),
+        ("text", "isn't a store of kata grade"),
+        ("nothing", "isn't a store of kata grade"),
+        ("other", "isn't a store of kata grade"),
+        ("absent", "the store .*absent doesn't exist"),
         (".", "is a folder"),
         ("link", "is named twice"),
         ("good", "is named twice"),

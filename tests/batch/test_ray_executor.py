@@ -157,7 +157,7 @@ def test_a_job_that_loses_every_node_is_an_error_and_the_others_are_graded() -> 
     died = EXCEPTIONS.ActorDiedError()
     ray = Ray(answers=lambda actor, job: died if job.key == "x1" else None)
     found = judged(ray, jobs(3))
-    assert found["x1"] == f"{TRIES} nodes were lost over it (ActorDiedError)"
+    assert found["x1"] == f"{TRIES} nodes were lost while grading it (ActorDiedError)"
     assert (found["x0"], found["x2"]) == ("", "")
     assert [key for _, key in ray.graded].count("x1") == TRIES
 

@@ -33,8 +33,8 @@ def test_what_cannot_be_judged_is_told_by_the_first() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("3/2", "of 2 there are 1/2 to 2/2"),
-        ("0/2", "of 2 there are 1/2 to 2/2"),
+        ("3/2", "with 2, they are 1/2 to 2/2"),
+        ("0/2", "with 2, they are 1/2 to 2/2"),
         ("0/0", "at least one"),
         ("1", "2/4"),
         ("-1/2", "2/4"),

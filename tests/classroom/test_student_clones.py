@@ -59,12 +59,12 @@ def test_a_link_to_a_clone_is_no_student(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_no_class(tmp_path: Path) -> None:
-    with pytest.raises(NoClass, match=r"there is no .*nowhere"):
+    with pytest.raises(NoClass, match="nowhere doesn't exist"):
         find_clones(tmp_path / "nowhere")
     (tmp_path / "file").touch()
-    with pytest.raises(NoClass, match="is no folder"):
+    with pytest.raises(NoClass, match="isn't a folder"):
         find_clones(tmp_path / "file")
-    with pytest.raises(NoClass, match="none holds katas/"):
+    with pytest.raises(NoClass, match="none has katas/"):
         find_clones(tmp_path)
     clone(tmp_path / "ada")
     with pytest.raises(NoClass, match="is a clone of the course"):
@@ -88,8 +88,8 @@ def test_what_is_not_read(tmp_path: Path) -> None:
     for path, why in {
         "link.py": "link.py is a symbolic link",
         "folder/1_first/kata_01_double.py": "folder is a symbolic link",
-        "pipe": "pipe is no file",
-        "katas": "katas is no file",
+        "pipe": "pipe isn't a regular file",
+        "katas": "katas isn't a regular file",
         "large": "large has 8,388,609 bytes",
     }.items():
         with pytest.raises(Unreadable, match=why):

@@ -8,7 +8,7 @@ from grader.cli import main
 from tests.support.repositories import Clone, Repository, Shop
 
 TEXT = "\n" + ("word " * 19 + "word\n") * 2 + "last\n"
-UNSOLVED = "double is not solved yet, and this tells how its solution works"
+UNSOLVED = "double isn't solved yet, and this text explains its solution"
 
 
 @pytest.fixture

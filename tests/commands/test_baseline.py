@@ -35,4 +35,4 @@ def test_what_holds_no_results_is_told(shop: Shop) -> None:
     (shop.root / "results.jsonl").write_text("{}\n")
     assert "none of the results" in shop.run("baseline", "--compare", "results.jsonl", code=2)
     (shop.root / "results.jsonl").write_text("{\n")
-    assert "is no JSONL" in shop.run("baseline", "--compare", "results.jsonl", code=2)
+    assert "isn't valid JSONL" in shop.run("baseline", "--compare", "results.jsonl", code=2)

@@ -51,7 +51,7 @@ def told(text: str) -> list[str]:
 def test_ledgers_alone(pupils: ClassOf) -> None:
     (pupils.folder / "empty").mkdir()
     said = told(pupils.shop.run("class", "report", str(pupils.folder)))
-    assert said[0] == "5 students, 3 katas solved: 0 in the middle, 0 to 1"
+    assert said[0] == "5 students, 3 katas solved: median 0, 0 to 1"
     for line in (
         "student solved stars latest 1 2",
         "ada 1 3 2026-11-18 3~ ·",
@@ -131,7 +131,7 @@ def test_samples_or_repositories(shop: Shop, words: tuple[str, ...]) -> None:
 
 
 def test_no_class(shop: Shop) -> None:
-    assert "there is no nowhere" in shop.run("class", "report", "nowhere", code=2)
+    assert "nowhere doesn't exist" in shop.run("class", "report", "nowhere", code=2)
     assert "is a clone of the course" in shop.run("class", "report", ".", code=2)
 
 
@@ -141,4 +141,4 @@ def test_a_file_that_is_no_text_is_told(pupils: ClassOf, capsys: pytest.CaptureF
     arguments = ("--verify", "--isolation=auto", "--csv=rows.csv")
     pupils.shop.run("class", "report", str(pupils.folder), *arguments, code=1)
     (row,) = (line for line in Path("rows.csv").read_text().splitlines() if "UTF-8" in line)
-    assert row.startswith(f"eve,{pupils.shop.double.id},edited,0,0,runs,the file is no UTF-8")
+    assert row.startswith(f"eve,{pupils.shop.double.id},edited,0,0,runs,the file isn't UTF-8")

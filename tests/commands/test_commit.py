@@ -136,8 +136,8 @@ def test_a_name_that_is_not_solved_is_told_why(clone: Clone) -> None:
     clone.passed(shop.row_sum)
     shop.repository.solve(shop.row_sum, "changed = 1")
     said = shop.run("commit", "row_sum", "row_max", "double", code=1)
-    assert "row_sum is not solved as it is: changed since ★★★ (2026-11-18)" in said
-    assert "row_max is not solved as it is: todo" in said
+    assert "row_sum isn't solved now: changed since ★★★ (2026-11-18)" in said
+    assert "row_max isn't solved now: todo" in said
     assert clone.subjects()[0] == "Solve double: double (★★★)"
     # Of a name that matches more than one kata, those that are solved are meant.
     assert nothing_left(clone)
@@ -145,7 +145,7 @@ def test_a_name_that_is_not_solved_is_told_why(clone: Clone) -> None:
 
 
 def test_nothing_is_solved(clone: Clone) -> None:
-    assert "no kata is solved as it is; pytest -k NAME" in clone.shop.run("commit")
+    assert "no kata is solved now; pytest -k NAME" in clone.shop.run("commit")
     assert clone.subjects() == ["As shipped"]
 
 
@@ -168,7 +168,7 @@ def test_a_worktree_with_a_detached_head(clone: Clone, monkeypatch: pytest.Monke
     for file in (DOUBLE, LEDGER):
         shutil.copy(clone.root / file, tree / file)
     monkeypatch.chdir(tree)
-    assert "These are on no branch (a detached HEAD)" in shop.run("commit")
+    assert "The commits are on no branch (detached HEAD)" in shop.run("commit")
     said = Git(tree)("log", "--format=%s", "-1")
     assert said == "Solve double: double (★★★)\n"
     assert Git(tree)("status", "--porcelain") == ""

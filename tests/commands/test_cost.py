@@ -115,7 +115,7 @@ def test_a_file_that_does_not_import_is_told(shared: Shop) -> None:
         (("bm",), "kata: 'bm' is not of the form NAME=VALUE"),
         (("bm=8", "bm=16"), "kata: bm is given twice: 8 and 16"),
         (("--case", "9"), "kata: double has cases 0 to 2, not 9"),
-        (("bm=8", "--sweep", "bm=8,16"), "kata: bm is given a value, and swept"),
+        (("bm=8", "--sweep", "bm=8,16"), "kata: bm is both given a value and swept"),
         (("--sweep", "bk=8,16"), "kata: double has no size 'bk'"),
         (("--sweep", "bm=8,x"), "kata: bm=x: a size is a whole number above 0"),
     ],

@@ -74,8 +74,8 @@ def test_what_is_missing_is_told_with_its_shard(shop: Shop, samples: Path) -> No
         n for n, row in enumerate(there[:-1], 1) if json.loads(row)["completion"] not in kept
     ]
     told = complaints(shop, "--merge", "part.jsonl.sqlite", "--out=merged.jsonl")
-    assert "line 15: is no JSON" in told[0]
-    form = r"samples.jsonl: lines ([0-9, ]*): no verdict, run --shard (./3) .*"
+    assert "line 15: isn't valid JSON" in told[0]
+    form = r"samples.jsonl: lines ([0-9, ]*): no verdict: run --shard (./3) .*"
     found = [part for part in (re.fullmatch(form, line) for line in told[1:]) if part]
     assert [part[2] for part in found] == ["1/3", "3/3"]
     assert sorted(int(line) for part in found for line in part[1].split(", ")) == lacking
@@ -99,10 +99,10 @@ def complaints(shop: Shop, *words: str) -> list[str]:
     ("words", "says"),
     [
         (("--shard=1/2",), "--shard needs --seed"),
-        (("--shard=1/2", "--merge", "x"), "give one of them"),
-        (("--merge", "x"), "there is no store x"),
+        (("--shard=1/2", "--merge", "x"), "give --shard or --merge, not both"),
+        (("--merge", "x"), "the store x doesn't exist"),
         (("--merge", "r.jsonl.sqlite"), "into itself"),
-        (("--merge", "old.sqlite", "--seed=8"), "the stores are of seed 7"),
+        (("--merge", "old.sqlite", "--seed=8"), "but the stores have seed 7"),
     ],
     ids=("no-seed", "both", "no-store", "itself", "other-seed"),
 )
@@ -116,4 +116,4 @@ def test_wrong_options_are_told(shop: Shop, words: tuple[str, ...], says: str) -
 def test_no_shard_is_told(shop: Shop, shard: str) -> None:
     with pytest.raises(SystemExit):
         shop.run("grade", "samples.jsonl", f"--shard={shard}", "--out=r.jsonl")
-    assert "is no shard" in shop.capture.readouterr().err
+    assert "isn't a shard" in shop.capture.readouterr().err

@@ -20,7 +20,7 @@ def test_a_path_lists_what_leads_there_and_where_to_go_on(clone: Clone) -> None:
         "2_second",
         "  01  row_max  todo    doubling",
         "edited, changed: pytest -k kata shows whether it is right",
-        "the shortest way to row_max: 2 katas, 0 solved; next: double",
+        "the shortest path to row_max: 2 katas, 0 solved; next: double",
     ]
     clone.passed(shop.double)
     said = shop.run("list", "--path", "row_max")

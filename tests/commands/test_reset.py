@@ -84,7 +84,7 @@ def test_only_those_that_differ_are_asked_about(
     shop.repository.solve(shop.row_max, FIRST)
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     said = shop.run("reset", "--all")
-    assert said.startswith("  2_second/kata_01_row_max\nPut this stub back? ")
+    assert said.startswith("  2_second/kata_01_row_max\nRestore this stub? ")
     assert "row_sum" not in said
     assert shop.row_max.untouched()
 
@@ -95,14 +95,14 @@ def test_anything_but_yes_is_no(shop: Shop, answer: str, monkeypatch: pytest.Mon
         shop.repository.solve(kata, FIRST)
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     said = shop.run("reset", "first", code=1)
-    assert "Put these 2 stubs back? What you wrote is saved first. [y/N]" in said
+    assert "Restore these 2 stubs? Your code is saved first. [y/N]" in said
     assert not shop.double.untouched()
     assert not saved_files(shop)
 
 
 def test_without_a_terminal_several_need_a_yes(shop: Shop) -> None:
     shop.repository.solve(shop.double, FIRST)
-    assert "nobody to ask: add --yes" in shop.run("reset", "first", code=2)
+    assert "no terminal to ask for confirmation: pass --yes" in shop.run("reset", "first", code=2)
     assert FIRST in shop.double.path.read_text()
 
 
@@ -147,7 +147,7 @@ def test_without_a_name_all_attempts_are_listed(shop: Shop) -> None:
         "  row_max  1  2020-01-02 12:02  0 lines",
         "9_gone",
         "  old      1  2020-01-01 00:00  1 line    no markers",
-        "bring one back: kata restore NAME [NUMBER]",
+        "restore one: kata restore NAME [NUMBER]",
     ]
 
 

@@ -34,7 +34,7 @@ def test_new_names_its_files_and_what_to_write_over(shop: Shop, readme: str) -> 
         "the first line, Goal, Concept, Needs, Read on, softmax_spec, softmax_kernel",
         "solutions/1_first/kata_03_softmax.toml: still the template's: "
         "title, concept, write, todo, hints, after, mistakes (at least three)",
-        "Write over these, then: kata sync && pytest tests -k softmax",
+        "Edit these files, then: kata sync && pytest tests -k softmax",
     ]
     assert "| [softmax](kata_03_softmax.py) |" in (shop.root / readme).read_text()
 

@@ -164,7 +164,7 @@ def test_nothing_to_record_makes_no_file(repository: Repository) -> None:
 @pytest.mark.parametrize("mode", [Mode.INTERPRET, Mode.COMPILED])
 def test_forgiving_modes_record_nothing_and_say_so(repository: Repository, mode: Mode) -> None:
     done = record_passes(repository.root, [ONE], mode)
-    assert done.trouble == f"--kata-mode {mode.value} forgives too much; strict records"
+    assert done.trouble == f"--kata-mode {mode.value} is too lenient to record; use strict"
     assert not (repository.root / LEDGER).exists()
 
 

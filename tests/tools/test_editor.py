@@ -92,7 +92,7 @@ def test_what_needs_a_terminal_is_not_run_without_one(
 ) -> None:
     install(editors, "vim", f"touch {editors}/ran")
     monkeypatch.setenv("EDITOR", "vim")
-    with pytest.raises(NoEditor, match=r"vim needs a terminal of its own: vim \+7 /katas/it\.py"):
+    with pytest.raises(NoEditor, match=r"vim needs its own terminal: vim \+7 /katas/it\.py"):
         open_at(FILE, 7, terminal=False)
     assert not (editors / "ran").exists()
 
@@ -111,5 +111,5 @@ def test_an_editor_that_is_not_there_is_told(
     editors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KATA_EDITOR", "kode")
-    with pytest.raises(NoEditor, match="KATA_EDITOR names 'kode', and there is no such command"):
+    with pytest.raises(NoEditor, match="KATA_EDITOR names 'kode', but no such command exists"):
         open_at(FILE, 7, terminal=True)

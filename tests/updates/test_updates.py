@@ -172,7 +172,7 @@ def test_a_solved_one_keeps_its_region_and_takes_the_rest(pair: Pair, old: str, 
     assert pair.parents() == 2
     assert pair.is_up_to_date()
     assert "changed      double\n" in said
-    assert "Grade again: pytest -k double\n" in said
+    assert "Grade it again: pytest -k double\n" in said
     assert not pair.mine("status", "--porcelain")
 
 
@@ -194,7 +194,7 @@ def test_an_untouched_one_takes_the_new_stub(pair: Pair) -> None:
     said = pair.update()
     assert pair.double.untouched()
     assert "double each element" in pair.double.path.read_text()
-    assert "Grade again" not in said
+    assert "Grade it again" not in said
     assert region_lines(pair.row_sum.path.read_text()) == (MINE,)
 
 
@@ -409,7 +409,7 @@ def test_uncommitted_work_in_what_changes_is_merged_and_saved(
     said = pair.update()
     assert pair.follows(pair.double, MINE)
     assert pair.mine("status", "--porcelain") == status
-    assert "Grade again: pytest -k double" in said
+    assert "Grade it again: pytest -k double" in said
     (saved,) = (pair.root / ".kata/attempts/1_first/kata_01_double").iterdir()
     assert saved.read_bytes() == attempt
 
@@ -623,7 +623,10 @@ def test_a_remote_is_needed_and_has_to_answer(pair: Pair) -> None:
 def test_what_is_under_way_is_to_be_finished_first(torn: Pair) -> None:
     torn.mine("fetch", "-q")
     torn.mine.run("merge", "origin/main")
-    for arguments, words in (((), "a merge is not finished"), (("--abort",), "not by kata update")):
+    for arguments, words in (
+        ((), "a merge is not finished"),
+        (("--abort",), "not started by kata update"),
+    ):
         before = torn.state()
         said = torn.run("update", *arguments, code=2)
         assert words in said

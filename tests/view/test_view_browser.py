@@ -281,7 +281,7 @@ def test_a_double_buffer_that_does_not_overlap_is_seen(
     assert ("Copying and computing take turns" in told) == turns
     assert (page.locator("#overlap").get_attribute("class") == "small turns") == turns
     assert "4 DMAs" in page.locator('[data-operand="x_ref"] .counts').inner_text()
-    assert "a loop of its own" in page.locator("#sentence").inner_text()
+    assert "in its own loop" in page.locator("#sentence").inner_text()
     assert "slots that it copies to" in page.locator("#scratch-words").inner_text()
     assert page.locator("#hbm-steps").is_hidden()
 

@@ -304,7 +304,7 @@ def test_a_file_that_is_gone_is_told(desk: Desk) -> None:
     desk.watch.begin()
     desk.shop.double.path.unlink()
     desk.watch.handle(FileSaved(desk.shop.double))
-    assert "double is gone; kata reset double brings it back" in desk.said()
+    assert "double is gone; kata reset double restores it" in desk.said()
 
 
 def test_a_broken_key_is_told_and_the_watch_goes_on(desk: Desk) -> None:
@@ -380,7 +380,7 @@ def test_a_pass_that_is_not_confirmed_is_told_in_full(desk: Desk) -> None:
     desk.graded(desk.save(desk.shop.double), desk.shop.double)
     desk.watch.handle(CommandEnded(desk.pool.number, 1, "values: block 3 is wrong\n"))
     said = desk.said()
-    assert "double is not confirmed; on other hidden cases:\nvalues: block 3 is wrong" in said
+    assert "double is not confirmed. On other hidden cases:\nvalues: block 3 is wrong" in said
 
 
 @pytest.mark.parametrize("key", ["n", "h", "c", "v"])

@@ -1,7 +1,7 @@
 // @ts-check
-// An operand's array as it lies in HBM: its blocks, those visited, the present one, wrong elements.
+// An operand's array in HBM: its blocks, the visited ones, the current one, wrong elements.
 
-// What becomes of the block of a step: "in" and "out" are moves, all else stays.
+// The move of a step's block: "in", "out", or none ("stays").
 /** @type {(operand: View.OperandView, runs: OperandRuns, step: number) => Fate} */
 const stateOf = (operand, runs, step) => {
   if (!operand.moves) return "stays";
@@ -10,7 +10,7 @@ const stateOf = (operand, runs, step) => {
   return runs.first[r] === step ? "in" : "stays";
 };
 
-// For each cell of a result, the number of the block that it lies in; -1 where no step writes it.
+// For each cell of a result, the number of its block; -1 if no step writes it.
 /** @type {(operand: View.OperandView, runs: OperandRuns) => Int32Array | null} */
 const writtenBy = (operand, runs) => {
   const { wrong, element } = operand;
@@ -36,8 +36,8 @@ class ArrayView {
     this.canvas.setAttribute("aria-hidden", "true");  // the step's sentence says what it shows
     this.under = document.createElement("canvas");
     this.showWrong = true;
-    this.visits = -1;  // of those that the layer below shows; -1 where it is empty
-    this.plane = 0;    // that it shows, of an array that has too many
+    this.visits = -1;  // shown by the layer below; -1 if it is empty
+    this.plane = 0;    // the plane that it shows, if the array has too many
     this.written = operand.wrong && runs ? writtenBy(operand, runs) : null;
   }
 
@@ -72,7 +72,7 @@ class ArrayView {
     return extent(this.operand, this.layout, start).planes[0];
   }
 
-  // The layer that grows with the steps: background, blocks that have been moved, lines, wrong ones.
+  // The layer that grows with the steps: background, moved blocks, lines, wrong elements.
   /** @param {number} visits @param {number} plane */
   drawUnder(visits, plane) {
     const { below: c, layout, look, runs, operand } = this;
@@ -149,8 +149,8 @@ class ArrayView {
     }
   }
 
-  // Cells of wrong elements, the redder the more; crossed where one is no number. Of blocks that
-  // no step writes, and of those that have gone out: numbers `least` to `end`.
+  // Cells of wrong elements, redder with more of them, crossed if one is NaN. Only cells of blocks
+  // that no step writes, and of blocks that have gone out: numbers `least` to `end`.
   /** @param {Context} c @param {number} only @param {number} least @param {number} end */
   wrong(c, only, least, end) {
     const { layout, look, written, operand: { wrong } } = this;

@@ -1,7 +1,7 @@
 // @ts-check
-// Copies that a kernel makes by itself, in words: how they overlap, and what happens at a moment.
+// A kernel's own copies in words: how they overlap, and the actions at a moment.
 
-// While the core computes, nothing that the kernel copies is on its way, and then it waits for it.
+// While the core computes, no copy is in flight; then the core waits for one.
 /** @param {View.Timeline} data */
 const takesTurns = ({ computing, hidden, waiting, until }) => hidden < 0.2 * computing && waiting > 0.1 * until;
 
@@ -11,17 +11,17 @@ const copiedWords = (one) => {
   const named = one.slots.length > 1 && one.slots.length <= 4 ? ` (${one.slots.join(", ")})` : "";
   const slots = one.slots.length > 1 ? `${one.slots.length} slots${named}` : "one slot";
   const counted = one.semaphores.length && one.semaphores.length <= 4 ? `, counted by ${one.semaphores.join(", ")}` : "";
-  return `${one.operand} ${way}: ${many(one.copies, "DMA")}, ${slots}${counted}, at most ${one.most} on the way at a time`;
+  return `${one.operand} ${way}: ${many(one.copies, "DMA")}, ${slots}${counted}, at most ${one.most} in flight at a time`;
 };
 
 /** @param {View.Timeline} data */
 const overlapWords = (data) => {
   const share = Math.round(100 * data.hidden / Math.max(data.computing, 1));
   const verdict = takesTurns(data) ? " Copying and computing take turns: nothing overlaps." : "";
-  return `Copied by hand. ${data.by_hand.map(copiedWords).join("; ")}. The core computes for ${timeOf(data.computing / data.clock)}, and during ${share} % of that a DMA is on its way.${verdict}`;
+  return `Copied by hand. ${data.by_hand.map(copiedWords).join("; ")}. The core computes for ${timeOf(data.computing / data.clock)}; a DMA is in flight during ${share} % of that.${verdict}`;
 };
 
-// What every lane does at a moment; the bus only repeats the others.
+// Each lane's action at a moment; the bus only repeats the others.
 /** @param {OneLane[]} lanes @param {number} cycle @param {number} clock */
 const momentWords = (lanes, cycle, clock) => {
   const found = lanes.flatMap((lane) => {

@@ -83,7 +83,7 @@ const go = (step) => {
   where();
 };
 
-// Each operand in a clause; of many, those that stay in one together.
+// Each operand in a clause; if there are many, those that stay share one.
 /** @type {(clauses: Clause[]) => Clause[]} */
 const told = (clauses) => {
   const moving = clauses.filter((clause) => clause.state !== "stays");
@@ -108,7 +108,7 @@ const where = () => {
     parts.push(put("span", clause.state === "stays" ? "" : "moving", clause.words), n + 1 < clauses.length ? ", " : ".");
   });
   if (!clauses.length && timeline.loops) {
-    parts.push("the whole grid. The kernel moves its operands in a loop of its own: ← and → go from turn to turn in the timeline.");
+    parts.push("the whole grid. The kernel moves its operands in its own loop: ← and → go from turn to turn in the timeline.");
   }
   byId("sentence").replaceChildren(...parts);
 };
@@ -168,7 +168,7 @@ const faster = (by) => {
 /** @param {number} step */
 const jump = (step) => { if (state.playing) play(false); goAndRemember(step); };
 
-// By so many steps of the grid; with one step, by as many turns of the kernel's own loop.
+// By this many grid steps; if the grid has one step, by this many turns of the kernel's loop.
 /** @param {number} by */
 const along = (by) => { if (!timeline.turn(by)) jump(state.step + by); };
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Bytes against the least that would do, and VMEM against its limit.
+// Bytes compared with the minimum, and VMEM with its limit.
 
 class Meters {
   /** @param {View.KernelView} kernel @param {Card[]} cards */
@@ -33,7 +33,7 @@ class Meters {
     writeBytes(whole, total);
     writeBytes(least, kernel.least);
     const times = kernel.least ? ` (${(total / kernel.least).toFixed(2)}×)` : "";
-    words.append("In all ", whole, `: ${bytesOf(kernel.read)} read, ${bytesOf(kernel.written)} written. Each block moved once: `, least, `${times}.`);
+    words.append("In total ", whole, `: ${bytesOf(kernel.read)} read, ${bytesOf(kernel.written)} written. Each block moved once: `, least, `${times}.`);
     const untold = kernel.operands.filter((operand) => !operand.counted).map((operand) => operand.label);
     if (untold.length) words.append(` Without ${untold.join(", ")}.`);
   }
@@ -50,7 +50,7 @@ class Meters {
     const percent = share < 0.001 ? "under 0.1" : (share * 100).toFixed(share < 0.1 ? 1 : 0);
     byId("vmem-words").replaceChildren(used, ` of ${bytesOf(memory.limit)}, ${percent} %`);
     gauge.setAttribute("aria-label", byId("vmem-words").textContent);
-    byId("vmem-words").append(put("span", "soft small", memory.reported ? " by the compiler's report" : " by the blocks' shapes"));
+    byId("vmem-words").append(put("span", "soft small", memory.reported ? " from the compiler's report" : " from the blocks' shapes"));
     const largest = Math.max(1, ...memory.held.map((one) => one.size));
     byId("vmem-held").replaceChildren(...memory.held.map((one) => {
       const row = put("li");

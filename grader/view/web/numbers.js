@@ -1,5 +1,5 @@
 // @ts-check
-// The document's numbers, unpacked once: sums from left to right, and what lies where at a step.
+// The document's numbers, unpacked once: running sums, and the blocks at each step.
 
 /** @param {number[]} differences */
 const sums = (differences) => {
@@ -9,7 +9,7 @@ const sums = (differences) => {
   return found;
 };
 
-// How many entries of a growing list are at most `value`.
+// The number of entries of a sorted list that are at most `value`.
 /** @param {Numbers} list @param {number} value */
 const upTo = (list, value) => {
   let low = 0, high = list.length;
@@ -20,7 +20,7 @@ const upTo = (list, value) => {
   return low;
 };
 
-// One operand over the grid: its runs, and what they have moved by each of them.
+// One operand over the grid: its runs, and the bytes moved up to each of them.
 /** @param {View.OperandView} operand @param {number} steps */
 const unpackRuns = (operand, steps) => {
   if (!operand.runs) return null;
@@ -47,7 +47,7 @@ const unpackRuns = (operand, steps) => {
     /** @param {number} number */
     start: (number) => starts.slice(number * rank, (number + 1) * rank),
     moved, least,
-    // Runs whose bytes have moved by the end of a step: an output's move after their last.
+    // The runs whose bytes have moved by the end of a step. Outputs move after a run's last step.
     /** @param {number} step */
     done(step) {
       const r = this.run(step);
@@ -69,7 +69,7 @@ const indexOf = (grid, step) => {
 /** @param {(number | string)[]} numbers */
 const tuple = (numbers) => `(${numbers.join(", ")}${numbers.length === 1 ? "," : ""})`;
 
-// The index of the block that begins at `start`; of pl.Element windows, where it begins.
+// The index of the block that begins at `start`; for pl.Element windows, their start.
 /** @param {View.OperandView} operand @param {number[]} start */
 const blockWords = (operand, start) => {
   if (operand.element) return `at ${tuple(start)}`;
@@ -129,7 +129,7 @@ const inner = (element) => {
  */
 const byId = (name) => /** @type {any} */ (document.getElementById(name));
 
-// Text that is only touched where it has changed: most of a page stays from step to step.
+// Sets the text only if it has changed: most of the page stays the same from step to step.
 /** @param {Element} element @param {string} text */
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;

@@ -1,5 +1,5 @@
 // @ts-check
-// One card an operand: what it is, where its block lies, what its buffers in VMEM hold.
+// One card per operand: its type, the place of its block, the contents of its buffers in VMEM.
 
 const STATES = {
   in: ["▼ comes in", "moves"], out: ["▲ goes out", "moves"], stays: ["stays", "held"],
@@ -10,7 +10,7 @@ const STATES = {
 const isTable = (operand) => operand.role === "scalar prefetch";
 /** @param {View.OperandView} operand */
 const isScratch = (operand) => operand.role === "scratch";
-// It stays in HBM, and the kernel copies what it needs of it.
+// It stays in HBM, and the kernel copies the parts that it needs.
 /** @param {View.OperandView} operand */
 const isByHand = (operand) => ["any", "hbm"].includes(operand.space);
 
@@ -93,7 +93,7 @@ class Card {
     this.counts.append(one, other);
     if (operand.least && operand.bytes > operand.least) {
       const times = put("span", "refetch", `${(operand.bytes / operand.least).toFixed(1)}× the least`);
-      times.title = "each block that is used, moved once, would be 1×";
+      times.title = "1×: each used block is moved once";
       this.counts.append(times);
     }
   }
@@ -152,7 +152,7 @@ class Card {
     if (this.state.className !== `state ${look}`) this.state.className = `state ${look}`;
   }
 
-  // Which buffer holds which block: runs take them in turn.
+  // The block in each buffer: runs use the buffers in turn.
   /** @param {number} step @param {Fate} state */
   fill(step, state) {
     const { operand, runs, slots } = this;

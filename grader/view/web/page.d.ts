@@ -1,4 +1,4 @@
-// What the page's scripts have names for beyond the document: page.html's elements, and shapes.
+// Types of the page's scripts, in addition to the document's: page.html's elements, and shapes.
 
 /** The elements of page.html that have an id; all others are HTMLElement. */
 interface Elements {
@@ -13,28 +13,28 @@ interface Elements {
   "scratch-card": HTMLTemplateElement;
 }
 
-/** Numbers that may also be in an array of fixed type. */
+/** Numbers in a list or a typed array. */
 type Numbers = number[] | Int32Array | Float64Array;
 /** Pixels: left, top; and width, height. */
 type Point = [number, number];
 type Box = [number, number, number, number];
-/** Pixels: what is drawn on. */
+/** The canvas to draw on, in pixels. */
 type Context = CanvasRenderingContext2D;
 /** The style's colours by name. */
 type Look = Record<string, string>;
-/** What becomes of an operand's block at a step. */
+/** The move of an operand's block at a step. */
 type Fate = "in" | "out" | "stays";
-/** A buffer in VMEM on a card: its box, which block it holds, and what becomes of that. */
+/** A buffer in VMEM on a card: its box, the index of its block, and that block's state. */
 type Slot = { box: HTMLElement; index: HTMLElement; what: HTMLElement };
 /** An operand's block at a step, in words. */
 type Clause = { state: Fate; words: string };
 
-/** What a browser's console, and the tests, can ask of the page. */
+/** The page's interface for a browser's console and for tests. */
 declare var kataView: { go: (step: number) => void; state: { step: number } };
 
 /** One lane of the timeline: when each slice begins and ends, in cycles, and its kind's number. */
 type OneLane = { name: string; kinds: string[]; start: Int32Array; end: Int32Array; kind: Int32Array };
 
-// What some function returns.
+// Return types of functions.
 type OperandRuns = ReturnType<typeof unpackRuns>;
 type Layout = ReturnType<typeof layoutOf>;

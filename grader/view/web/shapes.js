@@ -1,9 +1,9 @@
 // @ts-check
-// How arrays are laid out on a canvas: scale, planes, where a block lies; and what they are drawn with.
+// The layout of arrays on a canvas: scale, planes, blocks; and colours and patterns.
 
-const PLANES = 64;          // arrays of more planes show the present one alone
-const FINEST = 4;           // pixels: blocks smaller than that have no lines between them
-const SEEN = 6;             // pixels that the present block is drawn with at least
+const PLANES = 64;          // arrays with more planes show only the current one
+const FINEST = 4;           // pixels: smaller blocks have no lines between them
+const SEEN = 6;             // pixels: smallest size of the current block
 const LARGEST = 168;        // pixels of a kernel's longest dimension
 
 const colours = () => {
@@ -59,7 +59,7 @@ const flat = (operand) => {
   };
 };
 
-// Where things lie in a canvas that is `room` pixels wide. `scale` is in pixels an element.
+// The layout in a canvas that is `room` pixels wide. `scale` is in pixels per element.
 /** @param {View.OperandView} operand @param {number} room @param {number} scale */
 const layoutOf = (operand, room, scale) => {
   const array = flat(operand);
@@ -86,7 +86,7 @@ const layoutOf = (operand, room, scale) => {
   };
 };
 
-// The planes that a block which begins at `start` lies in, and its rows and columns.
+// The planes, rows and columns of the block that begins at `start`.
 /** @param {View.OperandView} operand @param {Layout} layout @param {number[]} start */
 const extent = (operand, layout, start) => {
   const { array } = layout;
@@ -108,7 +108,7 @@ const extent = (operand, layout, start) => {
   };
 };
 
-// Cells end where blocks end: their edges in elements along one dimension.
+// The edges of the cells in elements along one dimension. Cells end where blocks end.
 /** @param {View.WrongElements} wrong @param {number} axis @param {number} cells */
 const cellEdges = (wrong, axis, cells) => {
   const block = wrong.block[axis], size = wrong.size[axis], each = Math.ceil(block / size);

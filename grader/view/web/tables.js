@@ -1,8 +1,8 @@
 // @ts-check
 // Scalar prefetch: the tables as numbers, with the cells that the index maps read at a step.
 
-const WHOLE = 96;           // tables up to so many cells are shown whole
-const NEAR = 48;            // of larger ones, so many around what is read
+const WHOLE = 96;           // tables up to this many cells are shown whole
+const NEAR = 48;            // cells of larger tables that are shown, around those that are read
 const ROW = 12;             // cells of a one-dimensional table in a row
 
 class TableView {
@@ -28,10 +28,10 @@ class TableView {
     this.copied = this.operand.bytes ? ` (${bytesOf(this.operand.bytes)}, copied once)` : "";
     const { shape } = this.operand;
     this.columns = shape.length > 1 ? shape[shape.length - 1] : ROW;
-    if (!this.cells) write(this.words, "its contents are not known before the run, or too many to be shown");
+    if (!this.cells) write(this.words, "its contents are not known before the run, or too many to show");
     else if (!this.reads.length && !table.untold.length) write(this.words, `no index map reads it${this.copied}`);
     this.untold = table.untold.map((operand) => kernel.operands[operand].label).join(", ");
-    if (this.cells && this.untold && !this.reads.length) write(this.words, `${this.untold}: read in a way that is not followed here${this.copied}`);
+    if (this.cells && this.untold && !this.reads.length) write(this.words, `${this.untold}: read in a way that can't be followed here${this.copied}`);
   }
 
   // Row-major, from whole rows; more than a few columns wrap.

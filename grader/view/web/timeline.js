@@ -1,9 +1,9 @@
 // @ts-check
-// The predicted schedule: what the core does, what is on its way, and when each grid step computes.
+// The predicted schedule: the core's actions, the copies in flight, the time of each grid step.
 
 const LANE = 20, AXIS = 22;
 
-// A time on the axis, with as many digits as tell one tick from the next.
+// A time on the axis, with enough digits to distinguish neighbouring ticks.
 /** @param {number} time @param {number} tick */
 const tickWords = (time, tick) => {
   if (!time) return "0";
@@ -35,7 +35,7 @@ class TimelineView {
       }
       return { name: lane.name, kinds: lane.kinds, start, end, kind };
     });
-    this.center = 0;  // the turn that is looked at closely
+    this.center = 0;  // the turn in the middle of the zoomed view
     if ((this.loops ? this.turns : this.bounds).length <= 20) this.zoom = "whole";
   }
 
@@ -43,7 +43,7 @@ class TimelineView {
     return this.bounds.length > 1;
   }
 
-  // The grid has one step, and the kernel a loop of its own.
+  // The grid has one step, and the kernel has its own loop.
   get loops() {
     return Boolean(this.data) && this.turns.length > 1;
   }
@@ -79,7 +79,7 @@ class TimelineView {
     write(words, `${whole} in all, ${commas(this.data.cycles)} cycles.${cut}${loose}`);
   }
 
-  // Mark a moment, and say what happens in it; null: none.
+  // Mark a moment, and describe it; null: none.
   /** @param {number | null} cycle */
   point(cycle) {
     this.moment = cycle;
@@ -89,7 +89,7 @@ class TimelineView {
     this.show(this.step || 0);
   }
 
-  // Go to another turn of the kernel's loop; whether there is one to go from.
+  // Go to another turn of the kernel's loop. Returns false if there is no loop.
   /** @param {number} by */
   turn(by) {
     if (!this.loops || this.bounds.length > 2) return false;
@@ -165,7 +165,7 @@ class TimelineView {
       let edge = -1;
       for (let n = upTo(lane.end, this.from); n < lane.start.length && lane.start[n] < this.to; n++) {
         const left = Math.max(this.x(lane.start[n]), this.left), right = Math.min(this.x(lane.end[n]), this.width);
-        if (right <= edge) continue;  // within a pixel that is drawn
+        if (right <= edge) continue;  // within a drawn pixel
         edge = Math.ceil(right * 2) / 2;
         c.fillStyle = this.fill(lane.kinds[lane.kind[n]]);
         c.fillRect(left, top, Math.max(right - left - (right - left > 4 ? 1 : 0), 0.7), LANE - 4);
@@ -183,7 +183,7 @@ class TimelineView {
     c.fillText(words, left + 5, top + 12);
   }
 
-  // What tells slices apart without their colour: waiting is dashed, moves have a firm edge.
+  // Distinguishes slices without colour: waiting is dashed, moves have a solid edge.
   /** @param {Context} c @param {string} kind @param {number} left @param {number} right @param {number} top */
   edge(c, kind, left, right, top) {
     if (kind.startsWith("computes") || kind.endsWith("in use")) return;
@@ -260,7 +260,7 @@ class TimelineView {
     c.stroke();
   }
 
-  // Where the present step computes, in pixels: left edge and width.
+  // The span of the current step in pixels: left edge and width.
   /** @param {number} step @returns {Point} */
   present(step) {
     if (!this.tied || this.loops || step + 1 >= this.bounds.length) return null;
@@ -289,7 +289,7 @@ class TimelineView {
     this.canvas.setAttribute("aria-label", `predicted timeline; step ${step} computes from ${timeOf(bounds[step] / this.data.clock)} to ${timeOf(bounds[step + 1] / this.data.clock)}`);
   }
 
-  // The step that computes at a place in the canvas.
+  // The step that computes at a position in the canvas.
   /** @param {number} x */
   stepAt(x) {
     const cycle = this.cycleAt(x);

@@ -1,7 +1,7 @@
 // @ts-check
-// What is said once: title, verdict, what is wrong, legend.
+// The parts that don't change with the step: title, verdict, wrong elements, legend.
 
-// A message of the grader's: a headline, then labelled paragraphs with their text indented by nine.
+// A message of the grader: a headline, then labelled paragraphs, indented by nine.
 /** @param {string} message */
 const paragraphs = (message) => {
   const parts = [];
@@ -47,7 +47,7 @@ const heading = (data) => {
   byId("kernel-choice").hidden = data.kernels.length < 2;
 };
 
-// The wrong blocks one by one: what the heat-map shows, in numbers.
+// The wrong blocks one by one: the heat map in numbers.
 /** @param {View.Document} data */
 const wrongList = (data) => {
   const all = [...data.kernels.flatMap((each) => each.operands.map((operand) => operand.wrong)), ...data.other];
