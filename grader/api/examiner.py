@@ -366,7 +366,7 @@ class ExaminerPool:
             reports = await asyncio.gather(*(pool.agrade(kata, text) for text in texts))
 
     `make` makes an Examiner, in a thread, when one more is needed: up to `size`, each of which
-    keeps a core busy and takes about 1 GB of memory. `grade` raises the errors of Examiner.
+    keeps a core busy and takes 450 MB to 1.5 GB of memory. `grade` raises the errors of Examiner.
     """
 
     def __init__(self, make: Callable[[], Examiner] = Examiner, size: int = 1) -> None:
