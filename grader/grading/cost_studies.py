@@ -226,7 +226,7 @@ def study(client: WorkerClient, kata: Kata, case: Case, events: int = 0) -> Laun
         xla=client.xla(kata, case, reference),
         notes=(
             _limits(kata.key.slack),
-            f"right or wrong is not asked here: pytest -k {kata.name}",
+            f"This doesn't check correctness: pytest -k {kata.name}",
             f"at other sizes: kata cost {kata.name} NAME=VALUE …, with {names_of(kata)}",
         ),
     )

@@ -78,8 +78,8 @@ def test_vmem_line_by_line() -> None:
         "  vmem   double needs 32 MiB of VMEM on v5e; the limit is 16 MiB:",
         "           x_ref  2 × f32[2048, 1024]    16 MiB",
         "           o_ref  2 × f32[2048, 1024]    16 MiB",
-        "  why    There are two copies of a block that moves, so that the next block is copied in",
-        "         while the kernel uses this one.",
+        "  why    There are two copies of a block that moves, so that the next block is",
+        "         copied in while the kernel uses this one.",
         "  fits   blocks (1024, 1024) of x_ref and o_ref would fit.",
     ]
     assert " ".join(finding.message.split()).endswith(
@@ -196,8 +196,9 @@ def test_an_operation_line_by_line() -> None:
         "         (the whole text: pytest -vv)",
         f"  line   {FILE}:7",
         "             o_ref[...] = x_ref[...] * x_ref[...]",
-        "  why    The vector unit adds and compares 32-bit numbers, and few operations work on",
-        "         narrower ones: small dtypes are for storage and for the matrix unit.",
+        "  why    The vector unit adds and compares 32-bit numbers, and few operations",
+        "         work on narrower ones: small dtypes are for storage and for the matrix",
+        "         unit.",
         "  try    Cast after the load and back before the store:",
         "             o_ref[...] = f(x_ref[...].astype(jnp.int32)).astype(o_ref.dtype)",
     ]
