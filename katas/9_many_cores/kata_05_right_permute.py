@@ -14,8 +14,9 @@ Concept
         copy = pltpu.make_async_remote_copy(source, target, send_sem, recv_sem,
                                             device_id=(number,))
 
-    `source` is a Ref on my chip. `target` names the same Ref on the other chip, since all
-    chips run the same kernel. The copy has two semaphores, one on each of the two chips:
+    `source` is a Ref on my chip. `target` names a Ref of the kernel, and means its buffer
+    on the other chip: all chips run the same kernel. The copy has two semaphores, one on
+    each of the two chips:
 
         chip 0           chip 1           chip 2           chip 3
         x_ref -- link -> o_ref

@@ -7,9 +7,9 @@ Goal
     of a step, and the launch are given.
 
 Concept
-    A Hopper's accumulator is in registers: 128 x 256 sums in float32 would need 256 of
-    them in each thread of a warpgroup, but a thread has 255. A Blackwell SM has *tensor
-    memory* (TMEM) for sums, 128 lanes by 512 columns of 32 bits, 256 KiB:
+    A Hopper's accumulator is in registers: 128 x 256 sums in float32 would need 256
+    registers in each thread of a warpgroup, but a thread has 255. A Blackwell SM has
+    *tensor memory* (TMEM) for sums, 128 lanes by 512 columns of 32 bits, 256 KiB:
 
                                b_smem[slot]  (bk, bn)
                               +--------------+
