@@ -25,11 +25,11 @@ Concept
     keys), M in verify_drafts (those heads times the drafts), and 2 R in latent_attention (R
     heads, each row used twice), which may reach the ridge.
 
-    For the speedup, count the intermediates that XLA writes between its instructions, each
-    read of them, and inputs that two instructions read. Scores are float32. With few queries
+    For the speedup, count each write and each read of the intermediates between XLA's
+    instructions, and inputs that two instructions read. Scores are float32. With few queries
     they are small compared to the cache; with many, they aren't. For a paged cache, XLA's
-    program first gathers a sequence's pages into one array. `kata cost serve_bench B=16`
-    lists the instructions and the bytes of each.
+    program first gathers a sequence's pages into one array. `kata cost serve_bench B=16` lists
+    the instructions and the bytes of each.
 
     The speedup is the roofline time for XLA's bytes and operations, divided by that for the
     fewest bytes, as in leave_it_to_xla. It is 1 for a program that is best left to XLA. All

@@ -22,8 +22,8 @@ Concept
     reads page X as it was, or half of each version. It will often be lucky. At "!" it is
     correct, but nothing overlaps. So the order must depend on the next step. A step of
     another sequence can't need these pages: sequences share only full pages, and full pages
-    aren't written. The next turn of the same visit reads other pages, too. Most steps of a
-    batch are followed by a step of one of these kinds.
+    aren't written. The next turn of the same visit reads other pages, too. In a batch, most
+    next steps are of one of these two kinds.
 
     There is one array for the cache: the result reuses the memory of the input, which the
     caller donates. pages_hbm is the Ref of the result and starts with the input's content.

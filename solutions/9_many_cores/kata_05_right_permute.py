@@ -24,9 +24,9 @@ Concept
         send_sem         recv_sem         ... and so on, the last to the first
 
     On the sender, `send_sem` counts the data that has been read, after which `source` may
-    change. On the receiver, `recv_sem` counts the data that has arrived. Every chip is
-    both, so `copy.wait()` waits for both: until my rows have left, and until the left
-    neighbour's rows are here.
+    change. On the receiver, `recv_sem` counts the data that has arrived. Every chip sends
+    and receives, so `copy.wait()` waits for both: until my rows have left, and until the
+    left neighbour's rows are here.
 
     Chips don't start together. If I write to a chip that is still running the previous
     program, I overwrite that program's data. So neighbours first tell each other that

@@ -33,7 +33,7 @@ Concept
 
     A copy's source must not change until the copy has ended. Here no source changes, so
     the kernel can wait for all sends at the end. It can't skip that wait: if a kernel
-    ends with a semaphore above zero, the next kernel finds it so.
+    ends with a semaphore above zero, the next kernel starts with that value.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape       block

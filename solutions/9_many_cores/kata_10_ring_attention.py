@@ -2,9 +2,8 @@
 
 Goal
     A sequence is so long that four chips share it, each with a quarter of the queries, keys
-    and values. Write causal flash attention over the whole sequence: the attention of one
-    half of a chip's queries to one half of the keys that it holds, and the ring. The launch is
-    given.
+    and values. Write causal flash attention over the whole sequence: how one half of a
+    chip's queries attends to one half of the keys it holds, and the ring. The launch is given.
 
 Concept
     The online softmax takes keys in any order, some at a time, so a chip can use them as
@@ -36,8 +35,7 @@ Concept
         ring, plain split             192 MiB      3    19.5 ms   -        19.5 ms
         ring, zig-zag                 192 MiB      3    11.2 ms   -        11.2 ms
 
-    The kata's arrays fit into VMEM. At the sizes above, slots would be in HBM and read in
-    blocks.
+    The kata's arrays fit into VMEM. At the sizes above, slots are in HBM and read in blocks.
 
 Shapes
     name           dtype[dims]              memory space   Ref's shape          block
