@@ -25,7 +25,7 @@ Concept
     On a TPU, a BlockSpec cuts x into blocks for you. Here a kernel gets Refs of the
     whole arrays, in global memory. `lax.axis_index("block")` returns the block's number,
     `lax.axis_index("wg")` the warpgroup's number within its block, and `lax.axis_size`
-    the number of either. Indexing a Ref with `pl.ds(start, size)` loads that part to
+    how many there are. Indexing a Ref with `pl.ds(start, size)` loads that part to
     registers, or stores to it.
 
     All warpgroups run at the same time. If two of them write the same element, either

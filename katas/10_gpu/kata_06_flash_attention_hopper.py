@@ -18,10 +18,10 @@ Concept
 
     `s.max(axis=1)` and `s.sum(axis=1)` give one value for each row, and
     `lax.broadcast_in_dim(m, s.shape, [0])` spreads it over the row again. Carry these
-    values through the loop as they are: a carry keeps its layout. So process box 0
-    before the loop. Its maximum is the first, and nothing is rescaled.
+    values through the loop as they are: a carry keeps its layout. So the first values
+    must come from box 0: process it before the loop, without rescaling.
 
-    The weights go through SMEM: rounded, stored to p_smem, and committed, they are
+    The weights go through SMEM: round them, store them to p_smem and commit. They are
     the left operand of the second product. p_smem has a part for each consumer.
 
         k_here -> wgmma -> k_free    max, exp2, sum    v_here -> wgmma -> v_free

@@ -7,9 +7,9 @@ Goal
     of a step, and the launch are given.
 
 Concept
-    A Hopper's accumulator is in registers: 128 x 256 sums in float32 would need 256 of
-    them in each thread of a warpgroup, but a thread has 255. A Blackwell SM has *tensor
-    memory* (TMEM) for sums, 128 lanes by 512 columns of 32 bits, 256 KiB:
+    A Hopper's accumulator is in registers: 128 x 256 sums in float32 would need 256
+    registers in each thread of a warpgroup, but a thread has 255. A Blackwell SM has
+    *tensor memory* (TMEM) for sums, 128 lanes by 512 columns of 32 bits, 256 KiB:
 
                                b_smem[slot]  (bk, bn)
                               +--------------+
@@ -34,9 +34,9 @@ Concept
     Start product k first, and then wait for product k - 1, whose slot is the next to be
     filled. That way the tensor cores always have a product to work on.
 
-    `plgpu.tcgen05_commit_arrive(barrier)` makes all products so far arrive once they have
-    ended. After a wait on that barrier, `plgpu.async_load_tmem(acc)` loads the sums into
-    registers, as a value. Barriers at which the tensor cores arrive are made with
+    `plgpu.tcgen05_commit_arrive(barrier)` makes all products so far arrive there once they
+    have ended. After a wait on that barrier, `plgpu.async_load_tmem(acc)` loads the sums
+    into registers, as a value. Barriers at which the tensor cores arrive are made with
     `orders_tensor_core=True`.
 
     4096 x 4096 x 4096 takes a B200 61 µs at its peak of 2250 TFLOP/s, an H100 139 µs.

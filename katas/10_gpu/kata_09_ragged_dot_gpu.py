@@ -30,8 +30,8 @@ Concept
 
     x is loaded in whole boxes. Multiplying the neighbours' rows too costs nothing more,
     but don't store them: another block does, perhaps at the same time. TMA stores a box
-    at any row, but the size of a box must be known at compile time. So store in powers of
-    two, each behind the one before: 45 rows are
+    at any row, but the size of a box must be known at compile time. So store boxes of 2^n
+    rows, one after another: 45 rows are
 
         32 rows  |  8 rows  |  4 rows  |  1 row           45 = 0b101101
 

@@ -9,8 +9,8 @@ Goal
     M / bm blocks; there are at least two.
 
 Concept
-    BlockSpecs and emit_pipeline have done this for you so far. To be ready in time, a block's
-    copy must start one step before; and it can't overwrite the current block, which is still
+    BlockSpecs and emit_pipeline have done this for you so far. A block's copy must start one
+    step before the block is needed, and can't overwrite the current block, which is still
     being read. So there are two slots, and steps alternate between them: slot = i % 2. Four
     steps in time:
 
@@ -27,10 +27,10 @@ Concept
     -   Before a slot of x_ref is read, its block has arrived.
     -   Before a slot of o_ref is stored to, an earlier step's result has left it.
         Which step was that?
-    -   Before a copy is started, its block exists. Use `pl.when(condition)` in the first
-        and last steps, where it may not.
+    -   Before a copy is started, its block exists. Use `pl.when(condition)` in the first and
+        last steps, where it may not exist.
 
-    A wait needs only a copy with the same semaphore and the same size as the one that was
+    A wait needs only a descriptor with the semaphore and the size of the copy that was
     started. So `send(i, slot).wait()` waits for a copy that another iteration has started.
     `sems[0, slot]` count incoming bytes, `sems[1, slot]` outgoing ones.
 

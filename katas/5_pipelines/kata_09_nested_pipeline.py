@@ -18,9 +18,9 @@ Concept
         i = 2   [#|#|#| ]        3           [ | | | ]
         i = 3   [#|#|#|#]        4           [ | | | ]
 
-    A pipeline is a function call in a body, so another pipeline's body can call it. The outer
-    one loops over blocks of the result and copies them out. In each of its steps, the inner
-    one loops over pieces of two strips and copies them in:
+    Running a pipeline is a function call, so the body of another pipeline can do it. The
+    outer one loops over blocks of the result and copies them out. In each of its steps, the
+    inner one loops over pieces of two strips and copies them in:
 
         outer, step (i, j):     before  |  inner: k = 0, 1, 2, ...  |  after
         the next step:          before  |  inner: k = 0, 1, ...     |  after

@@ -1,9 +1,9 @@
 """Make a kernel fit into VMEM when one buffer for its weights fits there, but two don't.
 
 Goal
-    Rows of x are sorted by expert, and each block of bm rows belongs to one: `experts[i]` is
-    its number. The kernel is given: it multiplies its rows by the expert's weights. Write its
-    launch. Copy an expert's weights to VMEM whole, and only once. At production size the
+    Rows of x are sorted by expert, and each block of bm rows belongs to one expert, number
+    `experts[i]`. The kernel is given: it multiplies its rows by the expert's weights. Write
+    its launch. Copy an expert's weights to VMEM whole, and only once. At production size the
     default launch doesn't fit. Make it fit, without reading more or taking longer than
     necessary.
 
@@ -33,9 +33,9 @@ Concept
         XLA can't use a kernel's VMEM for other arrays while it runs, and the limit
         can't exceed the chip's VMEM.
 
-    -   *Smaller blocks:* half of w's columns, for example. Then x is read twice, 896 MiB
-        instead of 640. Here the matrix unit takes long enough to hide this; with
-        fewer bits or experts it wouldn't. The grader counts bytes, too.
+    -   *Smaller blocks:* half of w's columns, for example. Then x is read twice, and 896 MiB
+        move instead of 640. Here the matrix unit takes long enough to hide this; with fewer
+        rows per expert it wouldn't. The grader counts bytes, too.
 
     Decide for each operand how often its block changes, and add up again.
 

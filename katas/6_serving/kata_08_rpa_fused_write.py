@@ -22,8 +22,8 @@ Concept
     reads page X as it was, or half of each version. It will often be lucky. At "!" it is
     correct, but nothing overlaps. So the order must depend on the next step. A step of
     another sequence can't need these pages: sequences share only full pages, and full pages
-    aren't written. The next turn of the same visit reads other pages, too. Most steps of a
-    batch are followed by a step of one of these kinds.
+    aren't written. The next turn of the same visit reads other pages, too. In a batch, most
+    next steps are of one of these two kinds.
 
     There is one array for the cache: the result reuses the memory of the input, which the
     caller donates. pages_hbm is the Ref of the result and starts with the input's content.
@@ -229,7 +229,7 @@ def rpa_fused_write_kernel(
 def visits(cu_q_lens, num_seqs, *, bq, V):
     """Sequence and q block of each visit, int32[V] each, in order; and how many there are.
 
-    No entry past that number is looked at.
+    Entries past that number aren't read.
     """
     starts, ends = cu_q_lens[:-1], cu_q_lens[1:]
     some = (jnp.arange(len(starts)) < num_seqs[0]) & (starts < ends)
@@ -245,7 +245,7 @@ def keys(length, q_end, block, bq):
 
 
 def turns(seqs, blocks, counts, most):
-    """List the visits as often as they have turns: sequence, q block and turn, and how many."""
+    """List each visit's turns: sequence, q block and turn; and how many there are."""
     V = len(seqs)
     visit = jnp.repeat(jnp.arange(V), counts, total_repeat_length=V * most)
     turn = jnp.arange(V * most) - (jnp.cumsum(counts) - counts)[visit]
@@ -306,7 +306,7 @@ class Copies:
 
 
 def put(new_ref, page_ref, row_0, first, end):
-    """Put rows of new_ref[2, G, bq, D] into a page: row 0 belongs in slot row_0, maybe outside.
+    """Put rows of new_ref[2, G, bq, D] into a page: row 0 belongs in slot row_0, or outside.
 
     Only slots from `first` up to `end` change. The rows are moved by a product with ones and zeros.
     """
@@ -334,7 +334,7 @@ def spread(x, width):
 
 
 def of_heads(x):
-    """Put the pages of each head behind one another: x.dtype[G, pages * page, D]."""
+    """Put the pages of each head one after another: x.dtype[G, pages * page, D]."""
     pages, G, page, D = x.shape
     return x.swapaxes(0, 1).reshape(G, pages * page, D)
 

@@ -11,7 +11,7 @@ Concept
     computed from, with R = 512 and P = 64, is 1152 bytes. But a step that first computed the
     keys and values of all rows would write and read more bytes than the cache saves.
 
-    This isn't necessary, because a product can be grouped in two ways. With c a row's latent:
+    This isn't necessary, because a product can be grouped in two ways. Let c be a row's latent:
 
         q . (w_k c)  =  (w_k^T q) . c           sum p_s (w_v c_s)  =  w_v (sum p_s c_s)
             -------      --------                       ---------           ----------
@@ -80,7 +80,7 @@ def mla_absorbed_spec(
     w_k: Float[Array, "H D R"],
     w_v: Float[Array, "H R V"],
 ) -> Float[Array, "B H V"]:
-    """What must be computed, with each head's keys and values, in plain jax.numpy."""
+    """The required result, with each head's keys and values, in plain jax.numpy."""
     (_, _, D), P, R = q.shape, q_rope.shape[2], w_v.shape[1]
     real = jnp.arange(rows.shape[1]) < lengths[:, None]
     rows = jnp.where(real[:, :, None], rows, 0)

@@ -20,14 +20,14 @@ Concept
                    first half of the heads    second half of the heads
 
     Heads are independent of each other, and so are sequences. So chips exchange nothing
-    if each has the keys of its heads: both specs name both axes, and KV is split into as
-    many parts as H, so each group stays with its keys.
+    if each chip has the keys of its heads. The specs of queries and keys name both axes,
+    so KV is split into as many parts as H, and each group stays with its keys.
 
     vmaps nest, and each adds an axis in front of the inner kernel's grid. The vmap that
     you apply last becomes the outermost axis. The innermost axis of the grid changes
     fastest, and a block that is the same in the next step isn't fetched again. In
-    `in_axes`, None marks an array that all share. So with groups as the innermost axis, a
-    head of keys is copied to VMEM once for all the queries that use it:
+    `in_axes`, None marks an array that all calls share. So with groups as the innermost
+    axis, a head of keys is copied to VMEM once for all the queries that use it:
 
         grid   (sequences, heads of keys, group)
         q      (b, h, g) -> its own block in each step

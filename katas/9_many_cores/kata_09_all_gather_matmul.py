@@ -2,8 +2,8 @@
 
 Goal
     Each of four chips holds a quarter of the rows of x and a quarter of the columns of w.
-    Write the kernel that gives each chip all rows of x @ w in its own columns. The launch
-    and the barrier are given.
+    Write the kernel that computes x @ w: each chip gets all rows of its own columns. The
+    launch and the barrier are given.
 
 Concept
     To multiply its columns, a chip needs all rows of x. It could gather them first, as
@@ -26,13 +26,13 @@ Concept
 
     Does a product hide a copy? A hop brings M / 4 rows of K numbers, and the chip
     multiplies each number with all of its columns. So only the number of columns matters,
-    not M or K. One link of a v5e moves 45 GB/s in each direction, and the matrix unit
-    computes 197 Tflop/s in bfloat16: from about 4400 columns on, a copy takes less time
+    not M or K. One link of a v5e moves 50 GB/s in each direction, and the matrix unit
+    computes 197 Tflop/s in bfloat16: from about 3940 columns on, a copy takes less time
     than the product that hides it. For M = 8192, K = 2048, and 8192 columns per chip:
 
-        a hop over the link                 8 MiB                   0.19 ms
+        a hop over the link                 8 MiB                   0.17 ms
         its product                         69 Gflop                0.35 ms
-        3 hops, and then 4 products                                 1.96 ms
+        3 hops, and then 4 products                                 1.90 ms
         4 products that hide 3 hops                                 1.40 ms
 
     A quarter of x goes from HBM to the matrix unit, bm rows at a time, and the products

@@ -2,8 +2,8 @@
 
 Goal
     A sequence is so long that four chips share it, each with a quarter of the queries, keys
-    and values. Write causal flash attention over the whole sequence: the attention of one
-    half of a chip's queries to one half of some keys, and the ring. The launch is given.
+    and values. Write causal flash attention over the whole sequence: how one half of a
+    chip's queries attends to one half of the keys it holds, and the ring. The launch is given.
 
 Concept
     The online softmax takes keys in any order, some at a time, so a chip can use them as
@@ -27,15 +27,15 @@ Concept
     a zig-zag, so each chip has an early one and a late one. Your kernel must decide which
     pieces attend to which. The number of the chip that the keys come from is enough for that.
 
-    65536 tokens, 8 heads of 128 in bfloat16, on four v5e with 45 GB/s per link and
-    197 Tflop/s (a square takes 1.4 ms, a hop with 64 MiB 1.5 ms):
+    65536 tokens, 8 heads of 128 in bfloat16, on four v5e with 50 GB/s per link and
+    197 Tflop/s (a square takes 1.4 ms, a hop with 64 MiB 1.3 ms):
 
                                  bytes a link   hops   products   waits    in all
-        gathered first, zig-zag       192 MiB      3    11.2 ms   4.5 ms   15.6 ms
+        gathered first, zig-zag       192 MiB      3    11.2 ms   4.0 ms   15.2 ms
         ring, plain split             192 MiB      3    19.5 ms   -        19.5 ms
         ring, zig-zag                 192 MiB      3    11.2 ms   -        11.2 ms
 
-    The kata's arrays fit into VMEM. At the sizes above, slots are in HBM, read in blocks.
+    The kata's arrays fit into VMEM. At the sizes above, slots are in HBM and read in blocks.
 
 Shapes
     name           dtype[dims]              memory space   Ref's shape          block
@@ -98,7 +98,7 @@ def ring_attention_kernel(
     acc_ref[...] = jnp.zeros_like(acc_ref)
 
     def meet(held, queries, keys, *, same=False):
-        """Let a piece of my queries attend to a piece of held's keys; `same`: to its own piece."""
+        """Let a piece of my queries attend to a piece of held's keys; `same`: to the same piece."""
 
         @pl.loop(0, H)
         def _(h):

@@ -24,12 +24,12 @@ Concept
 
     A slot is used again `slots` steps later, which needs care in two places:
 
-    - x_smem: start to load a box only after the slot's old box has been read. The box
-      that was read last is that of the step before.
-    - o_smem: the copy out from this slot must have read it. Copies out are finished in
-      the order in which they were started, so it is enough to count:
-      `wait_smem_to_gmem(n, wait_read_only=True)` waits until at most n of them
-      have still to be read. It doesn't wait until they have been written to GMEM.
+    - x_smem: start to load a box only after the slot's old box has been read. In step
+      k, that is box k - 1, which was read last.
+    - o_smem: the copy out of this slot must have read the slot. Copies out are finished
+      in the order in which they were started, so it is enough to count:
+      `wait_smem_to_gmem(n, wait_read_only=True)` waits until at most n of them haven't
+      read their slot yet. It doesn't wait until they have been written to GMEM.
 
     At the end, wait for all copies out that are still in flight.
 

@@ -19,22 +19,23 @@ Concept
         |        |         | (bm, bn)   |   warp 2             32 .. 47
         +--------+         +------------+   warp 3             48 .. 63
 
-    SMEM has 32 banks of 4 bytes. In rows of 128 bytes, the same 16 bytes of eight rows
-    are in the same banks, and would be read one after the other. So a box is stored
-    *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then the
-    pieces of a column are in different banks:
+    SMEM has 32 banks of 4 bytes. With rows of 128 bytes, the pieces at one position of
+    eight rows are in the same banks, and would be read one after the other. So a box is
+    stored *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then
+    the pieces of a column are in different banks:
 
         row 0     0 1 2 3 4 5 6 7       row 2     2 3 0 1 6 7 4 5
         row 1     1 0 3 2 5 4 7 6       row 3     3 2 1 0 7 6 5 4   ...
 
     The engine swizzles while it copies, and wgmma expects it: the launch sets the
-    `transforms` of each buffer to tiles of 8 x 64 elements and to 128 bytes. Indexing
-    stays the same.
+    `transforms` of each buffer to tiles of 8 x 64 elements and a swizzle of 128 bytes.
+    Indexing stays the same.
 
     `plgpu.wgmma(acc, a, b)` only starts a product: it returns while the tensor cores
     still read a and b. `plgpu.wgmma_wait(n)` waits until at most n of the started
-    products are left. Before that, don't copy into a or b. `plgpu.ACC` is the type of
-    an accumulator for `pl.run_scoped`. An accumulator starts at 0, and reading it waits.
+    products are left. Before that, don't copy into a or b. `plgpu.ACC` is the type of an
+    accumulator for `pl.run_scoped`. An accumulator starts at 0, and reading it waits for
+    its products.
 
     For 4096 x 4096 x 4096, an H100 takes 139 µs at its peak of 989 TFLOP/s. With
     bm = bn = 128, a and b are read 32 times each, mostly from L2.

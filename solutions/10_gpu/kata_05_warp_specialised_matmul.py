@@ -32,8 +32,8 @@ Concept
     ("decrease") or takes some ("increase"): 40 and 232 are usual, and
     128 * (40 + 2 * 232) = 64,512 fit.
 
-    `wgmma_wait(1)` lets one product run while the next one starts. After it, the slot of
-    the step before is free.
+    `wgmma_wait(1)` lets one product run while the next one starts. After that wait, the
+    slot of the step before is free.
 
 Shapes
     name     dtype[dims]                 memory space   Ref's shape         block

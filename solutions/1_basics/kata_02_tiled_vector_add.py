@@ -7,7 +7,7 @@ Goal
 
 Concept
     In kata 01 the whole vector was in VMEM. A long vector does not fit: a TPU
-    v5e has 16 GB of HBM, but by default the compiler gives a kernel only 16 MiB
+    v5e has 16 GiB of HBM, but by default the compiler gives a kernel only 16 MiB
     of VMEM, and x, y and x + y take 24 MiB if each has 2**21 float32 numbers.
     So the launch divides the work into *grid steps*, with two arguments:
 

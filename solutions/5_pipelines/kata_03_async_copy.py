@@ -7,9 +7,9 @@ Goal
 
 Concept
     A DMA engine copies without the core. `pltpu.make_async_copy(source, target, semaphore)`
-    only describes a copy. `.start()` starts it and returns at once, and the core goes on.
-    `.wait()` returns when the copy has ended. In between, the target holds old bytes, new
-    bytes or both, and must not be read.
+    only returns the *descriptor* of a copy. `.start()` starts it and returns at once, and the
+    core goes on. `.wait()` returns when the copy has ended. In between, the target holds old
+    bytes, new bytes or both, and must not be read.
 
     Start and wait are connected by a *semaphore*, a counter on the core. A finished copy adds
     the number of its bytes, and a wait subtracts that number as soon as the counter is large

@@ -33,7 +33,7 @@ Concept
     Before a slot is filled, the result that was sent from it must have left. With a larger
     distance, more copies are in flight, but the previous result in that slot has less time to
     leave. Consider both extremes: what happens at a distance of one block, and at slots - 1?
-    (A distance of `slots` is impossible: that slot is in use.)
+    (A distance of `slots` is impossible: block i + slots needs the slot of block i.)
 
     8192 x 2048 numbers in bfloat16, in blocks of 16 rows (64 KiB), take 83 µs on a v5e with a
     ring of 16 slots. At a distance of one, they take 165 µs.

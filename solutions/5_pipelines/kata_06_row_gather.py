@@ -21,18 +21,18 @@ Concept
 
     If no row is read before the last one has arrived, their order doesn't matter, and one
     semaphore is enough. It counts the bytes of all copies, and a wait subtracts as many bytes
-    as its descriptor's *target* has. Only the sums must agree, not the individual copies. A
+    as its descriptor's *target* has. Only the total must agree, not the individual copies. A
     wait doesn't even need a matching copy. If the descriptor's two Refs are the same, as in
 
         pltpu.make_async_copy(ref, ref, sem).wait()
 
-    nothing is copied. The descriptor only says how many bytes to wait for. If they are fewer
-    than were started, the wait returns early, with some rows still in flight.
+    nothing is copied. The descriptor only says how many bytes to wait for. If that is less
+    than the copies bring, the wait returns early, with some rows still in flight.
 
     The cost is the scalar core's time: each start reads a number from SMEM, computes two
     addresses, and issues a DMA, about ten cycles in all. By default the compiler also checks
     that both ends lie within their arrays, which doubles the time. The launch turns this off
-    with `disable_bounds_checks=True`, as kernels do whose ids are known to be in range.
+    with `disable_bounds_checks=True`, which is safe if all ids are in range.
 
     Copies begin and end at tile boundaries, and in an array of [V, D], a row covers a part of
     several tiles. So the table is stored as [V, S, 128], with D = S * 128.

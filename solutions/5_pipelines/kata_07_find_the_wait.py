@@ -9,7 +9,7 @@ Goal
         A   The first rows of the result are scaled by numbers that aren't in s.
             All other rows are right.
         B   In a few rows, u is right, but g is that of two blocks earlier.
-        C   A few rows of one block hold results of the block two further on, but
+        C   A few rows of one block hold results of the block two steps later, but
             only while something else keeps HBM busy.
 
     Repair the kernel without making it slower. Each bug has a different cause.
@@ -23,11 +23,11 @@ Concept
         TPU            start .... copying .... the copy ends .... wait
 
     The grader runs the kernel in another way: in some cases it delays each copy until its
-    wait, and in all cases it tracks each copy from its start to its wait. It reports any
-    access to either end in between, one fault at a time. Before you read its report, make a
-    list: for each Ref, in program order, what does step i do to it? Change only a comment
-    first, so that the file counts as begun: `pytest --kata-mode interpret` then shows the
-    results that your colleague saw.
+    wait, and in all cases it tracks each copy from its start to its wait. In between, it
+    reports any forbidden access to the source or the target, one fault at a time. Before you
+    read its report, make a list: for each Ref, in program order, what does step i do to it?
+    Change only a comment first, so that the file counts as begun:
+    `pytest --kata-mode interpret` then shows the results that your colleague saw.
 
         event                      condition before it
         read a slot                its copy has arrived

@@ -1,11 +1,10 @@
 """Prefetch the next block that differs, however many steps away it is.
 
 Goal
-    Rows of x are sorted by expert, and each block of bm rows belongs to one: experts[i] is
-    its number. Multiply each block by its expert's weights. Write the body of the kernel: the
-    function for one step, and the call of `pltpu.emit_pipeline` with a step for each block.
-    An expert's weights are one block, (D, N). The launch is given, and so is its VMEM,
-    24 MiB.
+    Rows of x are sorted by expert, and each block of bm rows belongs to one expert, number
+    experts[i]. Multiply each block by its expert's weights. Write the body of the kernel: the
+    function for one step, and the call of `pltpu.emit_pipeline` with a step for each block. An
+    expert's weights are one block, (D, N). The launch is given, with 24 MiB of VMEM.
 
 Concept
     A pipeline looks one step ahead. While step i computes, it copies the blocks that step
@@ -31,8 +30,8 @@ Concept
     `pl.pallas_call` doesn't support lookahead; `emit_pipeline` does.
 
     The alternative is more buffers without lookahead. With three, the pipeline copies w two
-    steps ahead. This takes VMEM for one more block, and suffices only if two steps take
-    longer than the copy. Here it doesn't fit.
+    steps ahead. This takes VMEM for one more block, and suffices only if two steps take longer
+    than the copy. Here a third block doesn't fit.
 
     For 64 blocks of 128 rows, 12 experts and D = N = 2048 in bfloat16, a step takes about
     6 µs, and copying 8 MiB of weights takes 10 µs. On a v5e:

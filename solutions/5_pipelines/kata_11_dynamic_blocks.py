@@ -2,10 +2,10 @@
 
 Goal
     x holds G sequences one after another: sequence g is rows starts[g] up to starts[g + 1].
-    In each sequence, divide every column by its largest magnitude there. Write the body of
-    the kernel: a function for one step, and the call of `pltpu.emit_pipeline` with a step for
-    each sequence. All starts are multiples of 16. No sequence is empty, and none is longer
-    than `most`. The launch is given.
+    Divide every column of a sequence by the column's largest magnitude in that sequence.
+    Write the body of the kernel: a function for one step, and the call of
+    `pltpu.emit_pipeline` with a step for each sequence. All starts are multiples of 16. No
+    sequence is empty, and none is longer than `most`. The launch is given.
 
 Concept
     In kata emit_pipeline the grid depended on the data, and all blocks had the same size.

@@ -17,7 +17,7 @@ Concept
         VMEM       two blocks each of x, y and the result, and the sums in float32. Of
                    16 MiB, leave 5 to the compiler, for spilled registers.
 
-    A large bn saves bytes, a large bk saves additions, and both take VMEM:
+    A large bn saves bytes, a large bk saves loads and stores of sums, and both take VMEM:
 
                   bk                        bn
               +--------+               +-----------+

@@ -11,8 +11,8 @@ Concept
     cores, but one of them is idle: the result of a sequence is one sum, computed by one core.
     Two splits take 154 µs, because their grid dimension is "parallel". If it were
     "arbitrary", one core would do both, in 237 µs. (A v5e has one core and takes 509 µs
-    either way. `kata cost split_k_decode splits=1 --chip v5p` prints the first of these
-    numbers.) Blocks go to the splits round-robin, so that splits are balanced at any length:
+    either way. `kata cost split_k_decode splits=1 --chip v5p` prints the 234 µs.) Blocks go
+    to the splits round-robin, so that splits are balanced at any length:
 
         block      0   1   2   3   4   5   6   7
         split 0    x       x       x       x

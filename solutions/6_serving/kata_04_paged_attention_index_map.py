@@ -143,7 +143,7 @@ def paged_attention_index_map(
 
 
 def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
-    """One step of the online softmax of all heads. Of k's and v's rows, the first `left` count."""
+    """One step of the online softmax of all heads, with the first `left` rows of k and v."""
     s = jnp.einsum("grd,gsd->grs", q, k, preferred_element_type=jnp.float32)
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left
     s = jnp.where(here, s * q.shape[-1] ** -0.5, -jnp.inf)

@@ -33,8 +33,8 @@ Concept
     64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads, D =
     128: 629 µs on a v5e, at 85 % of HBM's bandwidth. The scalar core spends 60 % of that time
     starting 13,000 copies and waiting for them. Pages of 128 keys need an eighth of the
-    copies. Also, the first block of a sequence isn't prefetched while the previous sequence
-    is processed.
+    copies. More time is lost because the first block of a sequence isn't prefetched while the
+    previous sequence is processed.
 
 Shapes
     name            dtype[dims]           memory space    Ref's shape      block
@@ -176,7 +176,7 @@ def paged_attention_dma(
 
 
 def attend_up_to(q, k, v, left, m_ref, l_ref, acc_ref):
-    """One step of the online softmax of all heads. Of k's and v's rows, the first `left` count."""
+    """One step of the online softmax of all heads, with the first `left` rows of k and v."""
     s = jnp.einsum("grd,gsd->grs", q, k, preferred_element_type=jnp.float32)
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left
     s = jnp.where(here, s * q.shape[-1] ** -0.5, -jnp.inf)

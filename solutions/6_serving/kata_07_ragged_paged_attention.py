@@ -6,12 +6,12 @@ Goal
     see, and which rows of the block may this visit store?
 
 Concept
-    In every step, a server has other prompts to compute and other sequences to continue. A
+    In every step, a server computes different prompts and continues different sequences. A
     launch for each, or padding to a common length, would waste most of the time. So a batch
     is *ragged*: the tokens of all sequences are in one array, and cu_q_lens says where each
-    sequence begins and ends. Here are 12 tokens in blocks of bq = 4. Sequence 0 has 6 of
-    them, sequence 1 none, 2 one, 3 one, 4 four, and num_seqs = 5. Later entries of cu_q_lens
-    are garbage; the shapes fit the largest batch.
+    sequence begins and ends. Here are 12 tokens in blocks of bq = 4. The num_seqs = 5
+    sequences of the batch have 6, 0, 1, 1 and 4 of them. Later entries of cu_q_lens are
+    garbage; the shapes fit the largest batch.
 
         cu_q_lens    0           6 6 7 8       12  ?  ?
         token        0 1 2 3 | 4 5 6 7 | 8 9 10 11
@@ -25,7 +25,7 @@ Concept
 
     A visit goes through its sequence's pages in turns, `pages` pages per turn. The turns of
     all visits are the steps of the grid, and while one turn is computed, the pages of the
-    next are copied. This part is given; it is that of paged_attention_dma. It copies pages
+    next are copied. This part is given, and works as in paged_attention_dma. It copies pages
     only up to the last token that the visit sees. The rest of the slot holds garbage.
 
     `lengths` counts all tokens of a sequence, including those of this batch. So its last
@@ -33,8 +33,8 @@ Concept
     once, and their tables name the same pages.
 
     With 60 sequences that continue, about 2000 tokens long, and two prompts of 236 and 472
-    tokens, a launch moves 538 MiB and takes 744 µs on a v5e, at 93 % of its bandwidth. XLA's
-    program for the spec, which reads all slots, moves 48.5 GiB.
+    tokens, a launch moves 538 MiB and takes 744 µs on a v5e, at 93 % of HBM's bandwidth.
+    XLA's program for the spec, which reads all slots, moves 48.5 GiB.
 
 Shapes
     name            dtype[dims]                        memory space   Ref's shape       block
@@ -100,7 +100,7 @@ def ragged_paged_attention_spec(
 def visits(cu_q_lens, num_seqs, *, bq, V):
     """Sequence and q block of each visit, int32[V] each, in order; and how many there are.
 
-    No entry past that number is looked at.
+    Entries past that number aren't read.
     """
     # BEGIN SOLUTION
     starts, ends = cu_q_lens[:-1], cu_q_lens[1:]
@@ -217,7 +217,7 @@ def keys(length, q_end, block, bq):
 
 
 def turns(seqs, blocks, counts, most):
-    """List the visits as often as they have turns: sequence, q block and turn, and how many."""
+    """List each visit's turns: sequence, q block and turn; and how many there are."""
     V = len(seqs)
     visit = jnp.repeat(jnp.arange(V), counts, total_repeat_length=V * most)
     turn = jnp.arange(V * most) - (jnp.cumsum(counts) - counts)[visit]
@@ -262,7 +262,7 @@ def spread(x, width):
 
 
 def of_heads(x):
-    """Put the pages of each head behind one another: x.dtype[G, pages * page, D]."""
+    """Put the pages of each head one after another: x.dtype[G, pages * page, D]."""
     pages, G, page, D = x.shape
     return x.swapaxes(0, 1).reshape(G, pages * page, D)
 

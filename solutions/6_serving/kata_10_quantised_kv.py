@@ -36,8 +36,8 @@ Concept
 
     16 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 110 µs on a
     v5e. Kata 05 with such pages takes 1.6 µs for each MiB of bfloat16, so 155 µs for the same
-    keys. Half the bytes don't halve the time: they keep HBM busy for 57 % of it. The vector
-    units convert 8-bit numbers to bfloat16, and this is now the slowest part.
+    keys. Half the bytes don't halve the time: they keep HBM busy for only 57 % of the 110 µs.
+    The vector units convert 8-bit numbers to bfloat16, and this is now the slowest part.
 
 Shapes
     name            dtype[dims]             memory space    Ref's shape       block
@@ -215,7 +215,7 @@ def product(equation, x, y):
 
 
 def softmax_step(s, left, m_ref, l_ref):
-    """A block's weights p, of which the first `left` count, and alpha to rescale earlier sums."""
+    """A block's weights p, 0 past the first `left`, and alpha, which rescales earlier sums."""
     here = jax.lax.broadcasted_iota(jnp.int32, s.shape, 2) < left
     s = jnp.where(here, s, -jnp.inf)
     m_prev = m_ref[...]

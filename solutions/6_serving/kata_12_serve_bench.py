@@ -19,17 +19,17 @@ Concept
         µs          weights     weights     cache
 
     Weights are read once for the whole batch, so their operations a byte grow with the batch:
-    until B reaches the chip's ridge, 240 on a v5e, more sequences are free. A cache belongs
-    to one sequence. Its bytes grow with B just as its operations do, so their ratio depends
-    on the model's shape only: G query heads that share a head of keys in decode_attention, M
-    heads and drafts in verify_drafts, and R heads, twice, in latent_attention, where a model
-    may reach the ridge.
+    until B reaches the chip's ridge, 240 on a v5e, more sequences are free. A cache belongs to
+    one sequence. Its bytes grow with B just as its operations do, so their ratio depends only
+    on the model's shape: it is G in decode_attention (the query heads that share a head of
+    keys), M in verify_drafts (those heads times the drafts), and 2 R in latent_attention (R
+    heads, each row used twice), which may reach the ridge.
 
-    For the speedup, count the intermediates that XLA writes between its instructions, each
-    read of them, and inputs that two instructions read. Scores are float32. With few queries
+    For the speedup, count each write and each read of the intermediates between XLA's
+    instructions, and inputs that two instructions read. Scores are float32. With few queries
     they are small compared to the cache; with many, they aren't. For a paged cache, XLA's
-    program first gathers a sequence's pages into one array. `kata cost serve_bench B=16`
-    lists the instructions and the bytes of each.
+    program first gathers a sequence's pages into one array. `kata cost serve_bench B=16` lists
+    the instructions and the bytes of each.
 
     The speedup is the roofline time for XLA's bytes and operations, divided by that for the
     fewest bytes, as in leave_it_to_xla. It is 1 for a program that is best left to XLA. All
@@ -77,7 +77,7 @@ def decode_attention(
 def verify_drafts(
     q: BFloat16[Array, "B K M H"], k: BFloat16[Array, "B K S H"], v: BFloat16[Array, "B K S H"]
 ) -> BFloat16[Array, "B K M H"]:
-    """The same for several drafted tokens: M heads and drafts share a head of keys."""
+    """The same for several drafted tokens: M pairs of a head and a draft share a head of keys."""
     return decode_attention(q, k, v)
 
 

@@ -41,8 +41,8 @@ Concept
     256 rows, K = N = 4096 and H = 16384, in bfloat16, per chip:
 
                                    reads of weights    sends
-        rows cut in four               256 MiB         nothing
-        rows and H cut in two          128 MiB         2 MiB
+        4 shards of rows               256 MiB         nothing
+        2 shards of rows and of H      128 MiB         2 MiB
 
 Shapes
     name   dtype[dims]     memory space   Ref's shape   block

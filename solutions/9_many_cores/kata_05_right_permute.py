@@ -14,8 +14,9 @@ Concept
         copy = pltpu.make_async_remote_copy(source, target, send_sem, recv_sem,
                                             device_id=(number,))
 
-    `source` is a Ref on my chip. `target` names the same Ref on the other chip, since all
-    chips run the same kernel. The copy has two semaphores, one on each of the two chips:
+    `source` is a Ref on my chip. `target` names a Ref of the kernel, and means its buffer
+    on the other chip: all chips run the same kernel. The copy has two semaphores, one on
+    each of the two chips:
 
         chip 0           chip 1           chip 2           chip 3
         x_ref -- link -> o_ref
@@ -23,9 +24,9 @@ Concept
         send_sem         recv_sem         ... and so on, the last to the first
 
     On the sender, `send_sem` counts the data that has been read, after which `source` may
-    change. On the receiver, `recv_sem` counts the data that has arrived. Every chip is
-    both, so `copy.wait()` waits for both: until my rows have left, and until the left
-    neighbour's rows are here.
+    change. On the receiver, `recv_sem` counts the data that has arrived. Every chip sends
+    and receives, so `copy.wait()` waits for both: until my rows have left, and until the
+    left neighbour's rows are here.
 
     Chips don't start together. If I write to a chip that is still running the previous
     program, I overwrite that program's data. So neighbours first tell each other that

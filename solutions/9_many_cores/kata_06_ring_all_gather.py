@@ -8,7 +8,7 @@ Concept
     A chip could send its block to each of the others. But links exist only between
     neighbours, so a block for the opposite chip passes through two links, and blocks of
     several chips queue on each link. In a ring, every chip always sends to its right
-    neighbour, and it sends the block that came last:
+    neighbour, and it sends the newest block that it has:
 
                  chip 0     chip 1     chip 2     chip 3
         begin    0          1          2          3
@@ -23,9 +23,9 @@ Concept
     ring's 3.
 
     `o_ref` has a place for each block, and block b goes to place b on all chips. So
-    nothing is overwritten, and a chip needn't know whether its neighbour has read. But it
-    must know that a block has arrived before it sends the block on, so it waits for one
-    block in each hop.
+    nothing is overwritten, and a chip needn't know whether its neighbour has read earlier
+    blocks. But it must know that a block has arrived before it sends the block on, so it
+    waits for one block in each hop.
 
     Every hop has its own semaphores, `send_sems.at[hop]` and `recv_sems.at[hop]`. The
     left neighbour may be a hop ahead. A semaphore counts bytes, not blocks, so with one
@@ -33,7 +33,7 @@ Concept
 
     A copy's source must not change until the copy has ended. Here no source changes, so
     the kernel can wait for all sends at the end. It can't skip that wait: if a kernel
-    ends with a semaphore above zero, the next kernel finds it so.
+    ends with a semaphore above zero, the next kernel starts with that value.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape       block

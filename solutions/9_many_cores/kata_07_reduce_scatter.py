@@ -31,8 +31,8 @@ Concept
     forever.
 
     Each link carries n - 1 quarters. For a total of 4096 x 4096 in float32, that is
-    48 MiB, the minimum. Gathering the sums of all four chips everywhere, and adding them
-    there, would take 192 MiB.
+    48 MiB, the minimum. If each chip gathered the sums of all chips and added them
+    itself, it would be 192 MiB.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape     block

@@ -14,8 +14,8 @@ Concept
 
     These parts all have the same size, which is known before the program runs. But a
     router sends any number of tokens to an expert: none to some, and all of them to one.
-    So each chip gets as much room as it can ever need. Of t tokens, all t may go to one
-    chip:
+    So each chip gets as much room as it can ever need. All t tokens of a chip may go to
+    one chip:
 
         room = t + L * bm     rows for each chip, in blocks of bm rows
 
