@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -153,7 +152,7 @@ class Reporter:
 
         def size(case: _FailedCase) -> int:
             index = case.grade.case
-            return math.prod(drawn[index].sizes.values()) if index < len(drawn) else 0
+            return sum(drawn[index].sizes.values()) if index < len(drawn) else 0
 
         example = min(cases, key=size)
         text = str(example.report.longrepr)
