@@ -568,7 +568,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "copy.",
     ),
     (
-        r"there is no function \w+, which test_|hands over \w+, which is no function",
+        r"defines no function \w+, which test_\w+ grades|grades \w+, which is of type",
         "Give the launch function its name back. The lines outside of the regions, and the last "
         "ones among them, stay as they are.",
     ),

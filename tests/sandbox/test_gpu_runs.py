@@ -208,7 +208,7 @@ def test_both_are_timed_in_one_process() -> None:
 def test_launches_that_are_too_short_are_not_compared() -> None:
     times = GpuRunner(Stub(dataclasses.replace(RAN, floor=6e-6))).timed(JOB, lowered(PAR))
     assert times
-    assert "takes 10.0 µs, and to start a launch takes 6.0 µs" in times.why_not
+    assert "takes 10.0 µs, and starting a launch takes 6.0 µs" in times.why_not
     assert times.own == FAST
 
 
