@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pallascope.model.observations import Mode
 
 MAX_STARS = 3
-#: Stands behind a case of production size.
+#: Follows the text of a case of production size.
 PRODUCTION_NOTE = "of production size: judged without being run"
 
 
 class Check(enum.Enum):
-    """One rung of the ladder: a check that a kernel has to pass on a hidden case."""
+    """One rung of the ladder: a check that a kernel must pass on a hidden case."""
 
     RUNS = "runs"
     CONTRACT = "contract"

@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[WorkerPool]:
-    """Where jax is imported once, in strict mode, for the tests of one process."""
+    """A pool in strict mode, shared by the tests of one process, which imports jax once."""
     pool = WorkerPool(CPU)
     yield pool
     pool.close()
@@ -69,13 +69,13 @@ def pool() -> Iterator[WorkerPool]:
 
 @pytest.fixture(scope="session")
 def lines(pool: WorkerPool) -> WorkerQueues:
-    """The questions at the pool; of solutions, what was answered is kept."""
+    """The queues of the pool's workers, which cache answers about solutions."""
     return WorkerQueues(pool, kept=20)
 
 
 @pytest.fixture(scope="session")
 def asking(lines: WorkerQueues) -> WorkerClient:
-    """Who asks at the pool."""
+    """A client of the pool."""
     return WorkerClient(lines)
 
 
@@ -87,7 +87,7 @@ def grader(asking: WorkerClient) -> Grader:
 
 @pytest.fixture(scope="session")
 def own_par(lines: WorkerQueues) -> Grader:
-    """A grader of solutions, which takes each for its own par."""
+    """A grader of solutions that uses each solution as its own par."""
     return Grader(OwnPar(lines))
 
 
@@ -120,7 +120,7 @@ def shop(
 
 @pytest.fixture
 def settled_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Git as if freshly installed, with an author: no setting of this machine counts."""
+    """Git as if freshly installed, with an author, independent of this machine's settings."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     settings = {
@@ -143,7 +143,7 @@ def clone(shop: Shop, settled_git: None, monkeypatch: pytest.MonkeyPatch) -> Clo
 
 @pytest.fixture
 def shared(shop: Shop, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """The shop, its commands at a pool that others have sat at."""
+    """The shop, whose commands use a pool that other tests have used."""
 
     @contextlib.contextmanager
     def study_client(chip: str | None, gpu: str = "h100") -> Iterator[WorkerClient]:
@@ -154,9 +154,9 @@ def shared(shop: Shop, lines: WorkerQueues, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What this session was given by the environment is not for those that its tests start.
+    """Hide PYTEST_ADDOPTS from sessions that tests start.
 
-    It is for its own workers, which read it from there: the process that starts them keeps it.
+    A controller keeps the variable, because its workers read it.
     """
     if not config.getoption("numprocesses", None):
         os.environ.pop("PYTEST_ADDOPTS", None)
@@ -177,7 +177,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Distribution
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Our own tests start whole pytest processes: on a busy machine those take their time."""
+    """Set a longer time limit: tests start whole pytest processes, which are slow on a busy
+    machine."""
     for item in items:
         if ROOT / "tests" in item.path.parents and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
@@ -185,12 +186,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """No id of ours holds the word that selects exercises: pytest -k kata."""
+    """Replace "kata" in ids, because pytest -k kata selects exercises."""
     return val.replace("kata", "exercise") if isinstance(val, str) and "kata" in val else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """With --durations: where the time went, by file."""
+    """With --durations: the seconds by file."""
     if not terminalreporter.config.getoption("durations"):
         return
     seconds: dict[str, float] = defaultdict(float)

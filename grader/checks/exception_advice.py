@@ -563,7 +563,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "copy.",
     ),
     (
-        r"there is no function \w+, which test_|hands over \w+, which is no function",
+        r"defines no function \w+, which test_\w+ grades|grades \w+, which is of type",
         "Give the launch function its name back. Leave the lines outside the regions as they are, "
         "also the last ones.",
     ),

@@ -36,7 +36,7 @@ Choices = dict[str, tuple[int | str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """How far a kernel may exceed par, as fractions of par."""
+    """A kernel may exceed par by these fractions of par."""
 
     bytes: float = 0.10
     cycles: float = 0.15
@@ -97,7 +97,7 @@ class Key:
     random results. `results` names the launch's results if some aren't outputs of a kernel.
     `mesh` has the axes of the launch's devices; () for a single device. `cores` is the number of
     TensorCores of the chip that it is judged for. `target` is the launch's hardware.
-    `after` is the text that is shown when the kata is solved; "" for none.
+    `after` is the text for learners who have solved the kata; "" for none.
     """
 
     title: str
@@ -133,7 +133,7 @@ class Key:
 
     @property
     def kind(self) -> KataKind:
-        """What the learner writes."""
+        """The kind of kata, which says what the learner writes."""
         if self.predictions:
             return KataKind.PREDICTIONS
         if self.tested:

@@ -14,19 +14,19 @@ _OPERATIONS = {
 }
 
 
-@functools.cache  # a key's texts are used for every choice of every name
+@functools.cache  # each text of a key is evaluated for every choice of every name
 def _parse_arithmetic(text: str) -> ast.expr:
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
-        raise ValueError(f"{text!r} is no arithmetic") from None
+        raise ValueError(f"{text!r} isn't arithmetic") from None
     for node in ast.walk(tree):
         binary = isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS
         part = isinstance(node, (ast.Name, ast.Constant, ast.operator, ast.expr_context))
         if not (binary or part):
             raise ValueError(f"{text!r}: only names, whole numbers, + - * // and parentheses")
         if isinstance(node, ast.Constant) and type(node.value) is not int:
-            raise ValueError(f"{text!r}: {node.value!r} is no whole number")
+            raise ValueError(f"{text!r}: {node.value!r} isn't a whole number")
     return tree
 
 
@@ -99,7 +99,7 @@ def evaluate(text: str, sizes: dict[str, int]) -> int:
 def resolve_sizes(choices: dict[str, int | str]) -> dict[str, int]:
     """Evaluate sizes that are arithmetic over other sizes, without cycles.
 
-    Raises ValueError if a value is not a size.
+    Raises ValueError if a value isn't a size.
     """
     sizes: dict[str, int] = {}
     while len(sizes) < len(choices):
@@ -117,5 +117,5 @@ def _size(name: str, text: str, sizes: dict[str, int]) -> int:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if size < 0:
-        raise ValueError(f"{name}: {text!r} is {size}, and a size is not negative")
+        raise ValueError(f"{name}: {text!r} is {size}, and a size can't be negative")
     return size

@@ -1,8 +1,7 @@
 """Draws hidden cases from an answer key and the session's seed.
 
-Each name's choices are dealt like cards: shuffled, then handed out case by case. So a list with at
-most as many values as cases is covered completely in every session. A row of several names is one
-card.
+Each name's choices are shuffled, then assigned case by case. So a list with at most as many values
+as cases is covered completely in every session. A row of several names counts as one choice.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ def random_seed() -> int:
 def draw(
     kata: str, key: Key, session_seed: int, overrides: Mapping[str, int] | None = None
 ) -> tuple[Case, ...]:
-    """The hidden cases of one kata: a function of its name, its key and the seed alone.
+    """The hidden cases of one kata, which depend only on its name, its key and the seed.
 
-    Sizes that are `overrides` stand instead of those drawn; what is computed from them follows. The
-    case of production size, if the key has one, is the last.
-    Raises ValueError where arithmetic of the key gives no size.
+    Sizes in `overrides` replace the drawn ones, also in arithmetic over them. The case of
+    production size, if the key has one, is the last. Raises ValueError if the key's arithmetic
+    gives no valid size.
     """
     deck = random.Random(_digest(f"{session_seed}/{kata}"))
     dtype_in_rows = any(DTYPE in names for names in key.together)

@@ -24,8 +24,8 @@ from pallascope.tools.text import did_you_mean
 KATAS = "katas"
 SOLUTIONS = "solutions"
 TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
-#: A text that is longer than its stub by more characters is not compiled in this process, since it
-#: may crash Python's compiler or use gigabytes. Workers compile it when it is graded.
+#: A text that exceeds its stub by more characters isn't compiled in this process, because it may
+#: crash Python's compiler or use gigabytes. Workers compile it when it is graded.
 MAX_ADDED = 4096
 #: Larger files of learners are not read. `grading.session_case` allows far fewer bytes.
 MAX_READ = 16 << 20
@@ -81,8 +81,8 @@ class Kata:
     def stub_text(self) -> str:
         """The text of the stub: the solution with its regions blanked.
 
-        Raises regions.RegionError where the solution's markers do not pair up, keys.KeyProblem
-        where the key has no text for each of its regions.
+        Raises RegionError if the solution's markers don't pair up, KeyProblem if the key doesn't
+        have one text for each region.
         """
         text, fillings = self.solution.read_text(encoding="utf-8"), self.key.fillings
         try:
@@ -91,8 +91,8 @@ class Kata:
             raise RegionError(error.line, error.reason, self.solution) from None
         if count != len(fillings):
             name = "stub" if self.key.debugging else "todo"
-            counts = f"holds {len(fillings)} texts, {self.solution.name} {count} solution regions"
-            raise KeyProblem(self.key_path, name, f"{counts}: needs one text for each region")
+            counts = f"{len(fillings)} texts for {count} solution regions of {self.solution.name}"
+            raise KeyProblem(self.key_path, name, f"has {counts}; needs one for each region")
         return fill_dedented(text, fillings)
 
     def content(self) -> bytes:
@@ -108,7 +108,7 @@ class Kata:
         return self.content().decode().replace("\r\n", "\n").replace("\r", "\n")
 
     def answer_digest(self) -> str:
-        """A hash of the solution and its key as they are on disk now."""
+        """A hash of the current solution and key on disk."""
         digest = hashlib.sha256()
         for file in (self.solution, self.key_path):
             content = file.read_bytes() if file.exists() else b""
@@ -132,9 +132,9 @@ class Kata:
             return False
 
     def regions_left(self) -> tuple[tuple[Region, ...], int]:
-        """The regions that are as in the stub, and the number of all regions.
+        """The regions that equal the stub's, and the number of all regions.
 
-        Both are empty if the learner's file or the stub can't be read.
+        Returns ((), 0) if the learner's file or the stub can't be read.
         """
         try:
             found, stub = regions(self.text()), regions(self.stub_text())
@@ -146,7 +146,7 @@ class Kata:
     def location(self) -> tuple[str, int]:
         """The file, relative to the root, and the line to start typing at.
 
-        That is the first region that is as in the stub; the first region if none is.
+        That line is in the first region that equals the stub's, or else in the first region.
         """
         file = self.path.relative_to(self.root).as_posix()
         left, _ = self.regions_left()

@@ -45,7 +45,7 @@ def cases_of(source: TomlTable) -> Sizes:
     """The choices of each name in [cases]. Raises KeyProblem."""
     table = source.data.get("cases")
     if not isinstance(table, dict):
-        raise source.fail("cases", "needs a table of names and what each may be")
+        raise source.fail("cases", "needs a table of names and their choices")
     return _sizes(source, "cases", table, Sizes({}, (), ("float32",)))
 
 
@@ -58,14 +58,14 @@ def production_of(source: TomlTable, cases: Sizes) -> Sizes | None:
     if table is None:
         return None
     if not isinstance(table, dict) or not table:
-        raise source.fail("production", "needs a table of names of [cases] and what each may be")
+        raise source.fail("production", "needs a table of names in [cases] and their choices")
     sizes = _sizes(source, "production", table, cases)
     source.require_known(sizes.choices, list(cases.choices), "production.")
     return sizes
 
 
 def _sizes(source: TomlTable, where: str, table: dict[str, Any], defaults: Sizes) -> Sizes:
-    """What a table gives, and of the others what it doesn't."""
+    """The sizes of a table, with defaults for those that it lacks."""
     columns, together = _columns(source, where, table)
     dtypes = columns.pop(DTYPE, list(defaults.dtypes))
     if not isinstance(dtypes, list) or not dtypes or any(d not in DTYPES for d in dtypes):
@@ -118,7 +118,7 @@ def _columns(
             together.append(names)
         for name, column in zip(names, _rows(source, where, heading, names, value), strict=True):
             if name in columns or not name.isidentifier():
-                raise source.fail(f"{where}.{heading}", f"{name!r} is no name, or stands twice")
+                raise source.fail(f"{where}.{heading}", f"{name!r} isn't a name, or occurs twice")
             columns[name] = column
     return columns, tuple(together)
 
@@ -170,7 +170,7 @@ def _arithmetic(source: TomlTable, key: str, text: str, names: list[str]) -> Non
     except ValueError as error:
         raise source.fail(key, str(error)) from None
     for name in used - set(names):
-        raise source.fail(key, f"{text!r} uses {name!r}, which is no other name of [cases]")
+        raise source.fail(key, f"{text!r} uses {name!r}, which isn't another name in [cases]")
 
 
 def _require_no_cycle(source: TomlTable, where: str, choices: Choices) -> None:
@@ -267,7 +267,7 @@ def _table(file: Path) -> TomlTable:
     try:
         return TomlTable(file, tomllib.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise KeyProblem(file, "(file)", "there is no such file") from None
+        raise KeyProblem(file, "(file)", "this file doesn't exist") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise KeyProblem(file, "(file)", f"not valid TOML: {error}") from None
 
@@ -283,14 +283,14 @@ def _kernel(source: TomlTable) -> bool:
     kernel_keys = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
     for name in () if value else (*kernel_keys, "cores"):
         if name in source.data:
-            raise source.fail(name, "means nothing where there is no kernel")
+            raise source.fail(name, "has no meaning without a kernel")
     return value
 
 
 def _block_by_block(source: TomlTable) -> bool:
     value = _boolean(source, "block_by_block", default=False)
     if value and _kernel(source):
-        raise source.fail("block_by_block", "means nothing where there is a kernel")
+        raise source.fail("block_by_block", "has no meaning with a kernel")
     return value
 
 
@@ -340,7 +340,7 @@ def _after(source: TomlTable) -> str:
     words = len(text.split())
     if words not in AFTER_WORDS:
         fewest, most = AFTER_WORDS[0], AFTER_WORDS[-1]
-        raise source.fail("after", f"has {words} words; say it in {fewest} to {most}")
+        raise source.fail("after", f"has {words} words; needs {fewest} to {most}")
     if wide := [line for line in text.splitlines() if len(line) > AFTER_COLUMNS]:
         raise source.fail("after", f"a line is longer than {AFTER_COLUMNS} columns: {wide[0]!r}")
     return text
@@ -360,7 +360,7 @@ def _fillings(source: TomlTable) -> tuple[tuple[str, ...], bool]:
     if not messages:
         raise source.fail("todo", "needs one message for each solution region")
     if any(not message.strip() or "\n" in message for message in messages):
-        raise source.fail("todo", "a message is one line that is not empty")
+        raise source.fail("todo", "each message needs one non-empty line")
     return tuple(map(_raise_statement, messages)), False
 
 
@@ -368,7 +368,7 @@ def _parse(source: TomlTable, key: str, code: str) -> None:
     try:
         ast.parse(f"def _():\n    if True:\n{_indented(code)}")
     except SyntaxError as error:
-        raise source.fail(key, f"is no Python: {error.msg}") from None
+        raise source.fail(key, f"isn't valid Python: {error.msg}") from None
 
 
 def _mistakes(source: TomlTable) -> tuple[Mistake, ...]:
@@ -392,7 +392,7 @@ def _mistake(source: TomlTable, key: str, table: dict[str, Any]) -> Mistake:
 
 
 def _raise_statement(message: str) -> str:
-    """The stub of a region, wrapped as the formatter does if the message is long."""
+    """The stub of a region, in the formatter's style if the message is long."""
     quoted = '"' + message.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if len(quoted) <= 60:
         return f"raise NotImplementedError({quoted})"

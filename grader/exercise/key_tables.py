@@ -16,7 +16,7 @@ from pallascope.tools.text import did_you_mean
 
 
 class KeyProblem(ValueError):
-    """An answer key that can't be used: which file, which key, why."""
+    """An answer key that can't be used. The text names the file, the key and the reason."""
 
     def __init__(self, file: Path, key: str, reason: str) -> None:
         super().__init__(f"{file}: {key}: {reason}")
@@ -41,7 +41,7 @@ class TomlTable:
     def text(self, name: str) -> str:
         value = self.data.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(name, "needs a text that is not empty")
+            raise self.fail(name, "needs a non-empty text")
         return value
 
     def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class TomlTable:
         return value
 
 
-#: Keys that only katas with a kernel have.
+#: Keys that only katas with a kernel may have.
 KERNEL_KEYS = ("kernel", "outside", "outside_floats", "full_precision", "par", "slack", "roundings")
 
 
@@ -73,7 +73,7 @@ class KataKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """[predictions]: the functions of the file, and the tolerance as a fraction of the measured."""
+    """[predictions]: functions of the file, and the tolerance as a fraction of the measurement."""
 
     programs: tuple[str, ...]
     within: float
@@ -83,7 +83,7 @@ class Predictions:
 class Planted:
     """A version of the kernel under test: replace `old` by `new` in the solution's file.
 
-    It is wrong unless `right` is set. `title` continues "a kernel that".
+    It is wrong unless `right` is set. `title` completes "a kernel that".
     """
 
     title: str
@@ -94,7 +94,7 @@ class Planted:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """The launch under test, and versions of it."""
+    """The launch under test, and its versions."""
 
     launch: str
     planted: tuple[Planted, ...]
@@ -116,7 +116,7 @@ def predictions_of(source: TomlTable) -> Predictions | None:
     within = table.get("within", 0.20)
     if type(within) is not float or not 0 < within < 1:
         raise source.fail("predictions.within", f"needs a fraction below 1, not {within!r}")
-    _require_no_kernel_keys(source, "predictions are graded")
+    _require_no_kernel_keys(source, "[predictions]")
     return Predictions(programs, within)
 
 
@@ -135,13 +135,13 @@ def tested_of(source: TomlTable) -> Tested | None:
     planted = tuple(_planted(source, f"planted[{i}]", t) for i, t in enumerate(tables))
     wrong = [version for version in planted if not version.right]
     if not wrong:
-        raise source.fail("planted", "needs at least one wrong version to be found")
+        raise source.fail("planted", "needs at least one wrong version")
     if twice := [one.title for one in planted if [p.title for p in planted].count(one.title) > 1]:
-        raise source.fail("planted", f"two are called {twice[0]!r}")
+        raise source.fail("planted", f"two have the title {twice[0]!r}")
     for name in ("cases", "production", "alike"):
         if name in source.data:
-            raise source.fail(name, "means nothing where a test is graded: it draws its own sizes")
-    _require_no_kernel_keys(source, "a test is graded")
+            raise source.fail(name, "has no meaning with `tested`: a test chooses its own sizes")
+    _require_no_kernel_keys(source, "`tested`")
     return Tested(launch, planted)
 
 
@@ -156,10 +156,10 @@ def _planted(source: TomlTable, key: str, table: dict[str, Any]) -> Planted:
     return Planted(table["title"], table["old"], table["new"], right)
 
 
-def _require_no_kernel_keys(source: TomlTable, situation: str) -> None:
+def _require_no_kernel_keys(source: TomlTable, present: str) -> None:
     for name in (*KERNEL_KEYS, "operand_roundings", "stub"):
         if name in source.data:
-            raise source.fail(name, f"means nothing where {situation}")
+            raise source.fail(name, f"has no meaning with {present}")
 
 
 #: The number of devices in the smallest slice of a chip that libtpu compiles for.
@@ -168,9 +168,9 @@ MESH = "mesh"
 
 
 def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
-    """[mesh]: the named axes, outermost first; () if there is no such table. Raises KeyProblem.
+    """[mesh]: the named axes, outermost first; () without such a table. Raises KeyProblem.
 
-    The launch has a keyword `mesh` then, so no name in `cases` may be "mesh".
+    With a mesh, the launch has a keyword `mesh`, so no name in `cases` may be "mesh".
     """
     table = source.data.get(MESH)
     if table is None:
@@ -179,20 +179,20 @@ def mesh_of(source: TomlTable, cases: Collection[str]) -> Axes:
         raise source.fail(MESH, "needs a table of axes and their sizes, such as x = 4")
     for name, size in table.items():
         if not name.isidentifier():
-            raise source.fail(f"{MESH}.{name}", "an axis needs the name of a Python variable")
+            raise source.fail(f"{MESH}.{name}", "the name of an axis must be a Python name")
         if type(size) is not int or size < 2:
             raise source.fail(f"{MESH}.{name}", f"needs 2 or more devices, not {size!r}")
     axes = tuple(table.items())
     if mesh_size(axes) not in (2, MAX_DEVICES):
         count = mesh_size(axes)
-        raise source.fail(MESH, f"has {count} devices; 2 or {MAX_DEVICES} can be had")
+        raise source.fail(MESH, f"has {count} devices; needs 2 or {MAX_DEVICES}")
     if MESH in cases:
-        raise source.fail(f"cases.{MESH}", "is what the launch's mesh is called")
+        raise source.fail(f"cases.{MESH}", "is the name of the launch's mesh; use another")
     for name in ("predictions", "tested", "random"):
         if name in source.data:
-            raise source.fail(MESH, f"means nothing beside {name}")
+            raise source.fail(MESH, f"has no meaning with {name}")
     if source.data.get("kernel") is False:
-        raise source.fail(MESH, "means nothing where there is no kernel")
+        raise source.fail(MESH, "has no meaning without a kernel")
     return axes
 
 
@@ -223,13 +223,13 @@ def randomness_of(source: TomlTable) -> Randomness | None:
     if not isinstance(seed, str) or not seed.isidentifier():
         raise source.fail("random.seed", "needs the name of the spec's input that holds the seed")
     if len(names) != 2 or not all(name.strip() for name in names):
-        raise source.fail("random.names", "needs two texts: what an element is in each outcome")
+        raise source.fail("random.names", "needs two texts: the names of an element's outcomes")
     exact = table.get("exact", False)
     if not isinstance(exact, bool):
         raise source.fail("random.exact", f"needs true or false, not {exact!r}")
     for name in ("kernel", "predictions", "tested"):
         if name in source.data:
-            raise source.fail("random", f"means nothing beside {name}")
+            raise source.fail("random", f"has no meaning with {name}")
     return Randomness(seed, (names[0], names[1]), _same(source, table.get("same", [])), exact)
 
 

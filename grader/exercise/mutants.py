@@ -1,7 +1,7 @@
 """Applies known mistakes and planted kernels to a solution's text.
 
-It also finds the known mistakes that a learner's text resembles, and deals the planted kernels to
-the hidden cases.
+It also finds the known mistakes that a learner's text resembles, and assigns the planted kernels
+to the hidden cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def wrong_version(solution: str, mistake: Mistake) -> str:
     times = sum(part.count(mistake.old) for part in parts)
     if times != 1:
         raise ValueError(
-            f"`old` of the mistake {mistake.title!r} stands {times} times in the solution's regions"
+            f"`old` of the mistake {mistake.title!r} occurs {times} times in the solution's regions"
         )
     part = next(part for part in parts if mistake.old in part)
     return solution.replace(part, part.replace(mistake.old, mistake.new))
@@ -47,7 +47,7 @@ def likeliest_mistakes(
     added_runs, removed_runs = written_runs - solution_runs, solution_runs - written_runs
 
     def similarity(version: str) -> tuple[float, int]:
-        """The fraction of the mistake's changes that the text has, too, and their number."""
+        """The fraction of the mistake's changes that the text shares, and their number."""
         version_runs = _token_runs(version)
         added, removed = version_runs - solution_runs, solution_runs - version_runs
         same = (added & added_runs).total() + (removed & removed_runs).total()
@@ -79,7 +79,7 @@ def _token_runs(text: str) -> Counter[tuple[str, ...]]:
     return pieces
 
 
-#: The kernel under test as it stands in the file.
+#: The kernel under test, unchanged.
 AS_GIVEN = Planted("stands in the file", "", "", right=True)
 
 
@@ -108,6 +108,6 @@ def planted_version(solution: str, planted: Planted) -> str:
         return solution
     if (times := solution.count(planted.old)) != 1:
         raise ValueError(
-            f"`old` of the planted kernel {planted.title!r} stands {times} times in the solution"
+            f"`old` of the planted kernel {planted.title!r} occurs {times} times in the solution"
         )
     return solution.replace(planted.old, planted.new)

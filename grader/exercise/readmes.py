@@ -33,7 +33,7 @@ _LABEL = r"^{label} +(?P<text>\S.*(?:\n {{10}}\S.*)*)$"
 def prerequisites(kata: Kata) -> tuple[str, ...]:
     """The names of the katas that this one builds on, from its solution's docstring.
 
-    Empty for "nothing", or if there is no such line. Raises OSError.
+    Empty for "nothing", or without such a line. Raises OSError.
     """
     names = (name.strip() for name in prerequisites_line(kata).split(","))
     return tuple(name for name in names if name and name != NOTHING)

@@ -43,11 +43,11 @@ def drawn(make: Callable[..., Sequence[Any]], key: Any, **keywords: Any) -> list
 
     Without jit, each operation would be compiled for each new shape, which takes three times as
     long. It runs without jit only if it can't be traced, for example because shapes depend on drawn
-    values. Raises what `make` raises.
+    values. Raises the exceptions of `make`.
     """
     try:
         return list(jax.jit(make, static_argnames=tuple(keywords))(key, **keywords))
-    except Exception:  # a TypeError of jax's, an IndexError, or what numpy makes of a tracer
+    except Exception:  # a TypeError from jax, an IndexError, or numpy's error for a tracer
         return list(make(key, **keywords))
 
 
@@ -145,7 +145,7 @@ DRAW_COUNT = 3
 SUM = "reduce_sum"  # the primitive
 ROUNDING = 2.0**-24  # half the distance from 1 to the next float32
 #: The upper bound of a sway, relative to the largest element: a spec that chooses between inputs
-#: may choose another one, which is more than rounding.
+#: may choose another one, and that difference isn't rounding.
 MAX_SWAY = 2.0**-13
 
 
@@ -161,8 +161,7 @@ def reference_function(
     The sway of a result is 0 for integers, else the larger of two differences of an element:
 
     - the largest difference in some draws with perturbed inputs, times the square root of the
-    number
-      of terms in the longest product, because a kernel rounds each term;
+      number of terms in the longest product, because a kernel rounds each term;
     - the difference if each sum of the spec has the error of a sum accumulated in float32.
     """
     with jax.enable_x64(True):
@@ -244,11 +243,11 @@ def outcomes_of(
     keywords: Mapping[str, int],
     shapes: Sequence[tuple[int, ...]],
 ) -> tuple[Outcomes | None, ...]:
-    """The outcomes of each result of these shapes, by the function `NAME_outcomes`.
+    """The outcomes of each result of these shapes, from the function `NAME_outcomes`.
 
-    It takes what the spec takes, floating arrays as float64, and returns a list: for each result
-    (low, high, chance of high), which may be broadcast, or None where it is not random. Raises
-    ValueError for any other.
+    The function takes the spec's arguments, with floating arrays as float64, and returns a list:
+    for each result (low, high, chance of high), which may be broadcast, or None if the result isn't
+    random. Raises ValueError for anything else.
     """
     with jax.enable_x64(True):
         entries = function(*map(as_float64, inputs), **keywords)

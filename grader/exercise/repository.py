@@ -89,7 +89,7 @@ class SyncOutcome(enum.Enum):
     SAME = "same"
     WRITTEN = "written"
     DIFFERS = "differs from its blanked solution"
-    HELD = "holds an attempt: left as it is"
+    HELD = "contains an attempt: left unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +293,8 @@ def find_attempt(kata: Kata, number: int | None) -> Attempt:
 def restored_content(attempt: Attempt, whole: bool) -> tuple[bytes, bool]:
     """The content that restores an attempt, and whether it is exactly the saved file.
 
-    It is the saved file with `whole`, or if the stub hasn't changed since. Otherwise upstream has
-    changed the kata, and the attempt's regions are inserted into the current stub. Raises
+    With `whole`, or if the stub hasn't changed since, this is the saved file. Otherwise upstream
+    has changed the kata, and the attempt's regions are inserted into the current stub. Raises
     RepositoryError if the regions don't fit.
     """
     data = attempt.file.read_bytes()
@@ -307,8 +307,8 @@ def restored_content(attempt: Attempt, whole: bool) -> tuple[bytes, bool]:
         text = fill_regions(shipped, region_lines(data.decode().replace("\r\n", "\n")))
     except ValueError as error:
         raise RepositoryError(
-            f"attempt {attempt.number} has not the regions of {attempt.kata.name} as it is shipped "
-            f"now ({error}): kata restore {attempt.kata.name} {attempt.number} --whole brings "
-            "the file back as it was"
+            f"attempt {attempt.number} doesn't have the regions of today's {attempt.kata.name} "
+            f"({error}): kata restore {attempt.kata.name} {attempt.number} --whole restores the "
+            "saved file"
         ) from None
     return text.encode(), text.encode() == data

@@ -34,10 +34,10 @@ from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 
 @contextlib.contextmanager
 def spec_disabled(module: ModuleType, name: str, error: Exception) -> Iterator[None]:
-    """Have `NAME_spec` of a kata's module raise `error`, under whatever name it is called.
+    """Make `NAME_spec` of a kata's module raise `error`, also if it is called by another name.
 
-    The function object gets other code, so that an alias, a partial and jax.jit of it raise too. A
-    copy that was made of its code before is told from the trace (`Trace.from_spec`).
+    The function object gets other code, so that an alias, a partial and jax.jit of it raise too.
+    The trace shows calls of earlier copies of its code (`Trace.from_spec`).
     """
     spec = getattr(module, f"{name}_spec", None)
     if not isinstance(spec, FunctionType) or spec.__closure__:
@@ -52,7 +52,7 @@ def spec_disabled(module: ModuleType, name: str, error: Exception) -> Iterator[N
 
 
 def _raising_code(error: Exception, original: CodeType) -> CodeType:
-    """Code that takes anything and raises `error`, whatever its globals and builtins hold."""
+    """Code that takes anything and raises `error`, independent of its globals and builtins."""
 
     def refused(*_: object, **__: object) -> None:
         raise "the error"  # type: ignore[misc]  # noqa: B016
@@ -69,9 +69,9 @@ class SpecProblem(ValueError):
 def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = True) -> Reference:
     """Inputs, keywords and expected results of kata `name` for one case.
 
-    Not `evaluated`, there are no expected results, and large floating inputs have no contents.
-    Raises SpecProblem where the file lacks a part, an annotation can't be read, or [cases] names
-    something that neither a dimension nor a keyword of spec or launch is called.
+    Unless `evaluated`, the reference has no expected results, and large floating inputs have no
+    contents. Raises SpecProblem if the file lacks a part, an annotation can't be read, or a name in
+    [cases] is neither a dimension nor a keyword of spec or launch.
     """
     spec, launch = _function(solution, f"{name}_spec"), _function(solution, name)
     arrays = _annotated(spec)
@@ -79,7 +79,7 @@ def reference(solution: ModuleType, name: str, case: Case, evaluated: bool = Tru
     _require_all_used(case, spec, launch, arrays)
     inputs = _inputs(solution, name, case, arrays, evaluated)
     keywords = _keywords(spec, case)
-    # Both ways of evaluating are the spec's own; no shape is stated twice.
+    # The spec gives both the shapes and the values of the results.
     results = jax.tree.leaves(jax.eval_shape(lambda *xs: spec(*xs, **keywords), *inputs))
     expected, sways = (), ()
     if evaluated:
@@ -229,8 +229,8 @@ def _require_all_used(case: Case, spec: Any, launch: Any, arrays: dict[str, Any]
     for name in case.sizes:
         if name not in used and not hasattr(inspect.getmodule(spec), inputs_name):
             raise SpecProblem(
-                f"[cases] names {name!r}, which is no dimension of {spec.__name__}'s arrays "
-                f"and no keyword of it or of {launch.__name__}"
+                f"[cases] names {name!r}, which is neither a dimension of {spec.__name__}'s "
+                f"arrays nor a keyword of it or of {launch.__name__}"
             )
 
 

@@ -76,7 +76,7 @@ class TpuTarget:
 
 @dataclass(frozen=True, slots=True)
 class GpuTarget:
-    """A kata for GPUs, whose kernels have to use these `units`.
+    """A kata for GPUs, whose kernels must use these `units`.
 
     `not_interpreted` says why Mosaic GPU's interpreter can't run the kernel, "" if it can.
     `only_on` names the only GPU that has the units, "" if all do.
@@ -93,7 +93,7 @@ class GpuTarget:
     @classmethod
     def read(cls, source: TomlTable) -> GpuTarget:
         if source.data.get("kernel") is False:
-            raise source.fail("target", 'target = "gpu" means nothing where there is no kernel')
+            raise source.fail("target", 'target = "gpu" has no meaning without a kernel')
         units = source.texts("units", ())
         for unit in units:
             if unit not in UNITS:
@@ -134,8 +134,8 @@ def target_of(source: TomlTable) -> Target:
     for kind in TARGETS.values():
         for field in kind.fields:
             if kind.name != name and field in source.data:
-                where = f'where target = "{name}"'
+                here = f'with target = "{name}"'
                 other = f'without target = "{kind.name}"'
-                why = where if kind.name == DEFAULT_TARGET.name else other
-                raise source.fail(field, f"means nothing {why}")
+                why = here if kind.name == DEFAULT_TARGET.name else other
+                raise source.fail(field, f"has no meaning {why}")
     return TARGETS[name].read(source)

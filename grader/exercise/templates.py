@@ -113,7 +113,7 @@ _MISTAKE = """
 # At least three; each must be rejected by the named check, with the named words.
 [[mistakes]]
 """
-#: The rest of a key, below what is shown when the kata is solved.
+#: The rest of a key, below `after`.
 REST = {
     KataKind.TABLES: f"""kernel = false
 
@@ -169,7 +169,7 @@ caught = "planted"
 says = "passes for a kernel that forgets the last block"
 """,
 }
-#: What a case file ships with, in place of what is to do.
+#: A case file's wrong code, instead of a `todo`.
 STUB = 'stub = ["""\no_ref[...] = x_ref[...] + 2  # the wrong code that is to be repaired\n"""]'
 
 
@@ -262,15 +262,15 @@ caught = "values"
 says = "off by the same factor"
 '''
 
-#: Where a solution's imports begin, and a key's tables; what is to do, in a key.
+#: The starts of a solution's imports and of a key's tables; a key's `todo`.
 _BODY, _TABLES = "import jax\n", "[cases]\n"
 _TODO = 'todo = ["say what to do here, without saying how"]'
 
 _LEADS_TO = "say in a few words where it leads"
 _TRACK = """# TRACK: LEADS_TO
 
-This track has no katas. Say what its last kata computes, why that needs a kernel of its own, and
-which tracks have to come first.
+This track has no katas. Say what its last kata computes, why that needs its own kernel, and which
+tracks have to come first.
 
 [The katas](#the-katas) · [The story](#the-story) · [All tracks](../README.md)
 
@@ -284,7 +284,7 @@ which tracks have to come first.
 Say what each kata adds to the one before it, with pictures and true numbers.
 """
 
-# What each text begins with, for as long as nobody has written over it.
+# By part: words of the template, which stay until the author replaces them.
 _SOLUTION_LEFT = {
     "the first line": "Say in one imperative line",
     "Goal": "What the kernel must do, in the reader's terms.",
@@ -330,7 +330,7 @@ def key(name: str, kind: KataKind = KataKind.KERNEL) -> str:
 
 
 def track(name: str, leads_to: str | None) -> str:
-    """The README of a new track, its table still empty; None where nobody has said what it is."""
+    """The README of a new track, with an empty table. `leads_to` is None if nobody has named it."""
     return _TRACK.replace("TRACK", name).replace("LEADS_TO", leads_to or _LEADS_TO)
 
 

@@ -1,8 +1,8 @@
-"""The predicted cost of a kata's launch at any size, and whether the launch is made for a size.
+"""The predicted cost of a kata's launch at any size, and whether the launch supports a size.
 
-A size that the answer key draws only as a multiple of a block size has to stay one, and the
-solution's own launch has to reach all of its arrays: at other sizes the solution is wrong too, and
-its cost means nothing. The values are not checked."""
+A size that the answer key draws only as a multiple of a block size must remain one, and the
+solution's launch must reach all of its arrays: at other sizes the solution is wrong too, so its
+cost means nothing. This module doesn't check values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from pallascope.tpu.sweep import SweepRow
 
 
 def misfit_reason(client: WorkerClient, kata: Kata, case: Case) -> str:
-    """Why the kata's launch is not made for the sizes of a case, as a sentence; "" where it is.
+    """Why the kata's launch doesn't support the sizes of a case, as a sentence; "" if it does.
 
     Raises SandboxError.
     """
@@ -53,7 +53,7 @@ def misfit_reason(client: WorkerClient, kata: Kata, case: Case) -> str:
 
 
 def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
-    """What a size has to be a multiple of, and is not, as a sentence; "" where all fit."""
+    """A sentence about a size that isn't the multiple that it must be; "" if all sizes fit."""
     for name, choices in key.choices.items():
         texts = [choice for choice in choices if isinstance(choice, str)]
         if len(texts) < len(choices):
@@ -63,39 +63,39 @@ def no_multiple(key: Key, sizes: Mapping[str, int]) -> str:
         if common and (sizes[name] % unit or not sizes[name]):
             product = "*".join(common)
             return (
-                f"{name} = {sizes[name]} is no multiple of {product} = {unit}, and the launch is "
-                f"made for multiples only. Give another {name}, or {' and '.join(common)} too"
+                f"{name} = {sizes[name]} isn't a multiple of {product} = {unit}, but the launch "
+                f"needs one. Choose another {name}, or also another {' and '.join(common)}"
             )
     return ""
 
 
 def unreached_blocks(client: WorkerClient, kata: Kata, case: Case) -> str:
-    """Why the solution itself is wrong at the sizes of a case, as a sentence; "" where it is right
-    as far as its index maps tell. Raises SandboxError."""
+    """Why the solution itself is wrong at the sizes of a case, as a sentence; "" if its index maps
+    show no fault. Raises SandboxError."""
     try:
         reference = client.inputs(kata, case)
         followed = client.solution(kata, case, reference, kind=TpuLaunchClient).followed()
     except BrokenKata as broken:
-        return f"nothing can be computed at these sizes: {_last_line(str(broken))}"
+        return f"the solution fails at these sizes: {_last_line(str(broken))}"
     if isinstance(followed, Accident):
         return ""
     if followed.problem:
         told = in_full(problem_finding(followed.problem, "")).splitlines()
         error = next((line for line in told if line.lstrip().startswith("error")), told[0])
-        return f"the solution does not accept these sizes: {' '.join(error.split()[1:])}"
+        return f"the solution doesn't accept these sizes: {' '.join(error.split()[1:])}"
     return next(_left_out(followed), "")
 
 
 def _left_out(followed: LaunchMotion) -> Iterator[str]:
-    """Of each operand that the blocks don't cover, what is left out."""
+    """A sentence for each operand that the blocks don't cover."""
     for motion in followed.kernels:
         if 0 in motion.call.grid:
             grid = "×".join(map(str, motion.call.grid))
-            yield f"the solution's grid would be {grid}, without a step: a block is too large"
+            yield f"the solution's grid would be {grid}, which has no steps: a block is too large"
         for position, operand in enumerate(motion.call.operands):
             for axis, (end, extent) in enumerate(_ends(motion, position, operand)):
                 block = operand.block[axis] or 1
-                # An input may well have blocks that a kernel has no use for, but not a part of one.
+                # A kernel may leave out whole blocks of an input, but not a part of a block.
                 whole = operand.role is Role.OUTPUT and not operand.aliased
                 if end < extent and (whole or extent % block):
                     yield (
@@ -106,7 +106,7 @@ def _left_out(followed: LaunchMotion) -> Iterator[str]:
 
 
 def _ends(motion: BlockMotion, position: int, operand: Operand) -> list[tuple[int, int]]:
-    """For each dimension, where the last block ends, and the size; nothing where it isn't known."""
+    """For each dimension, the end of the last block, and the size; [] if it is unknown."""
     path = motion.paths[position]
     if path is None or motion.shown < motion.steps or operand.element:
         return []
@@ -126,30 +126,28 @@ def _last_line(text: str) -> str:
 PATIENCE = 300.0
 DTYPE = "dtype"
 MISFIT = "does not fit these sizes"
-#: Why there is no launch of the learner's to look at.
+#: Why a kata has no launch to study.
 NO_LAUNCH = {
     KataKind.TABLES: "is plain jax.numpy, without a kernel: nothing to predict",
     KataKind.PREDICTIONS: "asks for numbers, without a kernel: kata cost shows XLA's programs",
-    KataKind.TEST: "asks for a test, without a kernel of yours: pytest says what it finds",
+    KataKind.TEST: "asks for a test, without a kernel of yours: run pytest to grade the test",
 }
 
 
 class NoStudy(ValueError):
-    """The case can't be had, or nothing can be compared with: the text says why."""
+    """There is no such case, or no such launch. The text says why."""
 
 
 @contextlib.contextmanager
 def study_client(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]:
-    """Whom to ask about launches on one chip; None for that on which a kata is judged by default.
+    """A client for launches on one chip; None for the chip that a kata is judged on by default.
 
-    Those for GPUs are asked about on `gpu`.
-
-    Raises NoStudy where no process starts.
+    Launches for GPUs use `gpu`. Raises NoStudy if no process starts.
     """
     pool = WorkerPool(devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False)))
     try:
         chips, literally = (chip or DEFAULT,), chip is not None
-        runners = {"gpu": GpuRunner()}  # looks for a GPU for the first launch for one
+        runners = {"gpu": GpuRunner()}  # looks for a GPU when it gets its first launch
         yield WorkerClient(WorkerQueues(pool), chips, literally=literally, gpu=gpu, runners=runners)
     except (BrokenKata, SandboxError) as error:
         raise NoStudy(str(error)) from None
@@ -161,11 +159,11 @@ def study_client(chip: str | None, gpu: str = GPUS[0]) -> Iterator[WorkerClient]
 
 
 def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
-    """A hidden case of the kata's with other sizes, or another dtype, where they are given.
+    """A hidden case of the kata, with the sizes and the dtype that are `given`.
 
-    Without an `index`, it is that of production size, or else the first. Sizes that the key
-    computes from others follow those given. Raises NoStudy for an unknown name, a value that is
-    none, a case that is not there, or a kata without a kernel.
+    Without an `index`, this is the case of production size, or else the first. Sizes that the key
+    computes from others use the given values. Raises NoStudy for an unknown name, an invalid value,
+    an index without a case, or a kata without a kernel.
     """
     if kata.key.kind in NO_LAUNCH:
         raise NoStudy(f"{kata.name} {NO_LAUNCH[kata.key.kind]}")
@@ -173,10 +171,10 @@ def case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) 
 
 
 def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, str]) -> Case:
-    """The same of a kata of any kind. Raises NoStudy."""
+    """The same for a kata of any kind. Raises NoStudy."""
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
-            raise NoStudy(f"{kata.name} has no size {name!r}, but {names_of(kata)}")
+            raise NoStudy(f"{kata.name} has no size {name!r}, only {names_of(kata)}")
     sizes = {name: size(name, text) for name, text in given.items() if name != DTYPE}
     cases = draw(kata.id, kata.key, seed, sizes)
     if index is None:
@@ -190,18 +188,18 @@ def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, st
 
 
 def fits(client: WorkerClient, kata: Kata, case: Case) -> None:
-    """Raise NoStudy where the kata's launch is not made for these sizes."""
+    """Raise NoStudy if the kata's launch doesn't support these sizes."""
     if why := misfit_reason(client, kata, case):
         raise NoStudy(f"{kata.name} with {case}: {why}")
 
 
 def names_of(kata: Kata) -> str:
-    """What may be given another value: "bm, M, dtype"."""
+    """The names that may be given a value: "bm, M, dtype"."""
     return ", ".join((*kata.key.choices, DTYPE))
 
 
 def common(sizes: Sequence[int]) -> int:
-    """A size that stands for several in what is computed from it: each divides it, if it may be."""
+    """A size that represents several: a common multiple, or the largest if that is too large."""
     multiple, largest = math.lcm(*sizes), max(sizes)
     return multiple if multiple <= 16 * largest else largest
 
@@ -210,7 +208,7 @@ def common(sizes: Sequence[int]) -> int:
 
 
 def study(client: WorkerClient, kata: Kata, case: Case, events: int = 0) -> Launch:
-    """The learner's launch in one case, beside par and XLA. Raises BrokenKata, SandboxError."""
+    """The learner's launch in one case, with par and XLA. Raises BrokenKata, SandboxError."""
     chip = client.chip(kata)
     reference = client.inputs(kata, case)
     own = client.learner(kata, case, reference, PATIENCE, events, TpuLaunchClient)
@@ -240,7 +238,7 @@ def _limits(slack: Slack) -> str:
 
 
 def baselines(client: WorkerClient, kata: Kata, case: Case) -> Measured:
-    """What XLA makes of the programs about which a kata asks. Raises BrokenKata, NoStudy."""
+    """XLA's costs for the programs that a kata asks about. Raises BrokenKata, NoStudy."""
     found = client.baselines(kata, case)
     if isinstance(found, Accident):
         raise NoStudy(f"{kata.name}: {found.phrase}")
@@ -250,10 +248,8 @@ def baselines(client: WorkerClient, kata: Kata, case: Case) -> Measured:
 def sweep(
     client: WorkerClient, kata: Kata, case: Case, sizes: Iterable[dict[str, int]]
 ) -> Iterator[tuple[SweepRow, bool]]:
-    """The launch with each of these sizes in place of the case's; True where it is par's.
-
-    That of a kata that is still a stub is par's. Raises BrokenKata, SandboxError.
-    """
+    """The launch's costs with each of these sizes instead of the case's, and whether they are
+    par's, because the kata is still a stub. Raises BrokenKata, SandboxError."""
     file, _ = kata.location()
     for chosen in sizes:
         other = dataclasses.replace(case, sizes={**case.sizes, **chosen})
@@ -272,26 +268,26 @@ def sweep(
 
 
 def side_of(title: str, found: OnChip | Accident, chip: str, file: str) -> Side:
-    """One launch for the screen, with what keeps it from the chip in full."""
+    """One launch for the screen; if the chip can't run it, with the whole explanation."""
     if _todo(found):
-        return Side(title, trouble="Still to do. This is what par takes:", todo=True)
+        return Side(title, trouble="Still to do. The cost of par:", todo=True)
     told = outcome_of(found, chip, file)
     if told.trouble:
         return Side(title, trouble=in_full(told.trouble))
     if not told.kernels:
-        return Side(title, trouble=f"The launch has {NO_KERNEL}: nothing of it is a kernel.")
+        return Side(title, trouble=f"The launch has {NO_KERNEL}, so it has no kernel.")
     refusals = tuple(in_full(finding) if finding else "" for finding in told.refusals)
     return Side(title, told.kernels, refusals=refusals, collectives=_around(found))
 
 
 def faultless(launch: Launch) -> bool:
-    """Whether there is no fault in the learner's launch, as far as it could be looked at."""
+    """Whether the learner's launch has no known fault."""
     own = launch.own
     return own.todo or not (own.trouble or any(own.refusals))
 
 
 def _par(found: OnChip | Accident, chip: str) -> Side:
-    """Par for the screen; what keeps it from the chip in short."""
+    """Par for the screen; if the chip can't run it, with a short reason."""
     told = outcome_of(found, chip, "")
     faults = [told.trouble, *told.refusals]
     if fault := next((finding for finding in faults if finding), None):

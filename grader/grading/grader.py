@@ -37,32 +37,31 @@ from pallascope.tpu import OnChip
 from pallascope.tpu.chips import named
 
 _CORES = {1: "one", 2: "two"}
-#: Exceptions that no submission causes: the course's, the machine's, or of whoever stops grading.
+#: Exceptions that no submission causes: of the course, of the machine, or because grading stopped.
 NOT_THE_SUBMISSION = (BrokenKata, KeyProblem, RegionError, SandboxError, Stopped, OSError)
 
 
 class Grader:
-    """Grades cases one after another, by the answers of the workers."""
+    """Grades cases one after another, using the workers' answers."""
 
     def __init__(self, client: WorkerClient) -> None:
         self._client = client
 
     def prepare(self, kata: Kata, case: Case) -> None:
-        """Begin on a case that will be graded next."""
+        """Start with the reference of a case that will be graded next."""
         self._client.prepare(kata, case)
 
     def rehearse(self, kata: Kata, case: Case) -> None:
-        """Have the solution's side of a case answered. Raises BrokenKata."""
+        """Compute the solution's side of a case in advance. Raises BrokenKata."""
         reference = self._client.reference(kata, case)
         if costs(kata, case) and kata.key.kernel:
             self._client.solution(kata, case, reference).compiled()
 
     def grade(self, kata: Kata, case: Case, seconds: float | None) -> Grade:
-        """Grade the learner's file on one case, within `seconds` (None: without end).
+        """Grade the learner's file on one case, within `seconds` (None: no limit).
 
-        Where the grader itself fails over it, the grade says so: one file's oddities cost others
-        nothing. Raises BrokenKata where the solution's side fails, SandboxError where no process
-        starts.
+        If the grader itself fails on the file, the grade says so, and other files are still graded.
+        Raises BrokenKata if the solution's side fails, SandboxError if no process starts.
         """
         self._client.take_killed()
         try:
@@ -107,7 +106,7 @@ class Grader:
         )
 
     def _on_another_chip(self, kata: Kata, state: State) -> tuple[str, ...]:
-        """That none of the session's chips has the cores that a kata needs, and another one has."""
+        """A note, if a kata needs more cores than the session's chips have: it names the chip."""
         asked, chip = self._client.asked, self._client.chip(kata)
         if chip in asked or kata.key.cores == 1 or state is State.TODO:
             return ()
@@ -117,7 +116,7 @@ class Grader:
 
 
 def _on_this_tpu(evidence: Evidence, case: Case) -> Iterator[str]:
-    """How a launch whose values are right in the strict run goes wrong on the TPU here."""
+    """A note on a launch that is right in the strict run, but wrong on this machine's TPU."""
     ran = evidence.on_this_tpu()
     if ran is not None and (wrong := values.wrong_on_tpu(evidence, ran)):
         yield (
@@ -127,12 +126,12 @@ def _on_this_tpu(evidence: Evidence, case: Case) -> Iterator[str]:
 
 
 def _failed_over(kata: Kata, case: Case, error: Exception) -> Grade:
-    """What becomes of a case over which the grader itself has failed."""
+    """The grade of a case on which the grader itself has failed."""
     kind = type(error).__name__
     said = (
-        f"The grader failed over this file with {kind}, so nothing is known of the kernel.\n"
-        "This is a fault of the grader's, unless the file attacks it. Please report it, with the "
-        "file and what pytest -vv shows."
+        f"The grader failed on this file with {kind}, so it couldn't judge the kernel.\n"
+        "This is a bug in the grader, unless the file attacks it. Please report it, with the "
+        "file and the output of pytest -vv."
     )
     full = shortened("".join(traceback.format_exception(error)))
     finding = Finding(Check.RUNS, f"the grader failed ({kind})", said, printable(full))
@@ -152,10 +151,10 @@ def _place(file: str, line: int) -> str:
 
 
 def costs(kata: Kata, case: Case) -> bool:
-    """Whether the compiler's numbers are judged on a case: on that of production size, or on all
-    where there is none.
+    """Whether the compiler's numbers are judged on a case: the case of production size, or all
+    cases if there is none.
 
-    Small cases are quick to interpret, and too small to compare: fixed costs hide what grows.
+    Small cases are quick to interpret, but too small to compare: fixed costs hide the others.
     """
     if not (kata.key.kernel or kata.key.predictions):
         return False
@@ -167,8 +166,8 @@ def evidence_of(
 ) -> Evidence:
     """Run the learner's launch on one case: the evidence for a grade.
 
-    `events` is how many single transfers and stalls its predicted schedule keeps. Raises
-    BrokenKata, SandboxError.
+    Its predicted schedule keeps up to `events` single transfers and stalls. Raises BrokenKata,
+    SandboxError.
     """
     client.boot(kata)  # while the reference is computed
     reference = client.reference(kata, case)

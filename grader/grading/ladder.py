@@ -38,9 +38,9 @@ from grader.verdict import (
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"
 ACCEPTED_BY_GPU = "Right, and a GPU's compiler takes it, but"
-#: What stands for all of them where the launch was not run.
+#: Replaces all of them if the launch was not run.
 AT_PRODUCTION_SIZE = "At production size"
-#: ACCEPTED, where nobody has asked a TPU's compiler.
+#: Replaces ACCEPTED if a rung, such as the TPU's compiler, couldn't be judged.
 RIGHT_AS_FAR_AS_KNOWN = "Right, as far as it could be judged, but"
 
 
@@ -100,11 +100,11 @@ def _gpu(module: str, name: str) -> Callable[[Any], Finding | NotJudged | None]:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One check, and how many stars a kernel has that passed it and all before.
+    """One check, and the number of stars for a kernel that passed it and all checks before.
 
-    Failing a rung that is `needed` fails the kata; of the others only the star is lost. It is
-    asked only where there is something to ask about. `granted` is what the rungs before have
-    shown of a case that was run; a finding goes on from there.
+    Failing a rung that is `needed` fails the kata; failing another rung only costs the star. The
+    rung applies only if `asked` is true. `granted` is the start of a sentence: the result of the
+    rungs before, for a case that was run. A finding completes it.
     """
 
     check: Callable[[Any], Finding | NotJudged | None]
@@ -116,7 +116,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The rungs of a target's katas, from the first, and the launch's cost beside par's."""
+    """The rungs of a target's katas in order, and the function for the costs of launch and par."""
 
     rungs: tuple[Rung, ...]
     cost: Callable[[Any], Cost | None]
@@ -128,7 +128,7 @@ TPU_LADDER = Ladder(
         Rung(shapes_and_dtypes.check, 0, asked=_not_of_a_test),
         Rung(check_own_work, 0, asked=_not_of_a_test),
         Rung(check_pallas_used, 0),
-        Rung(values.check, 0, asked=_of_chance),  # what is certain, and how the run ended
+        Rung(values.check, 0, asked=_of_chance),  # results that aren't random, and the run's end
         Rung(numbers_and_tests.check_predictions, 1, asked=_of_predictions),
         Rung(values.check, 1, asked=_of_values),
         Rung(randomness.check, 1, asked=_of_chance),
@@ -160,14 +160,14 @@ GPU_LADDER = Ladder(
             asked=_costs,
         ),
     ),
-    lambda _evidence: None,  # no time on a GPU is predicted
+    lambda _evidence: None,  # times on GPUs are not predicted
 )
 LADDERS = {"tpu": TPU_LADDER, "gpu": GPU_LADDER}
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """State, stars earned, what the first failing rung says, and the first that was not asked."""
+    """State, stars, the first failing rung's finding, and the first rung that wasn't judged."""
 
     state: State
     stars: int
@@ -176,11 +176,11 @@ class Judgement:
 
 
 def verdict(evidence: Evidence) -> Judgement:
-    """How far a kernel comes.
+    """Climb the ladder until a rung fails.
 
-    Behind a rung that could not be asked, the others are: what they find still counts. But no star
-    is given from there on; and none at all where that rung judges what the kata is about, since
-    then nothing is known of its point.
+    After a rung that could not be judged, the others are still judged, and their findings count.
+    But they give no stars; and if that rung judges the kata's main point, the kernel gets no stars
+    at all.
     """
     if evidence.problem and evidence.problem.todo:
         return Judgement(State.TODO, 0)
@@ -204,12 +204,12 @@ def verdict(evidence: Evidence) -> Judgement:
 
 
 def _known(evidence: Evidence, stars: int, unasked: NotJudged | None) -> int:
-    """The stars of a kernel in which nothing was found that fails it."""
+    """The stars of a kernel that no rung has failed."""
     return 0 if unasked and evidence.key.is_about(unasked.check) else stars
 
 
 def _after(granted: str, finding: Finding) -> Finding:
-    """A finding that goes on from what has been shown: "The values are right, but a TPU …"."""
+    """A finding that completes a sentence: "The values are right, but a TPU …"."""
     if not granted:
         return finding
     first, _, rest = finding.message.partition(" ")

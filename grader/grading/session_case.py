@@ -1,6 +1,6 @@
-"""How a hidden case counts: todo, content graded, required.
+"""Grades a hidden case of a session: todo, --kata-require, changed files.
 
-Whoever grades goes through here, pytest's items and `grader.api` alike.
+Both pytest's items and `grader.api` use this module.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from grader.verdict import (
 #: Bytes of a file that are graded. The longest solution has 20 KiB.
 MOST_BYTES = 1 << 20
 
-REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, and --kata-require asks for it.")
+REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, but --kata-require names this kata.")
 GONE = Finding(
     Check.RUNS,
     "its file is gone",
-    "The file was there when this session began, and is there no more: something removed it.",
+    "The file existed when this session began, but something has removed it.",
 )
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """The katas of which a todo is a failure: those of `every` that one of the names matches."""
+    """The katas whose todo counts as a failure: those of `every` that match one of the names."""
 
     names: tuple[str, ...] = ()
     every: tuple[Kata, ...] = ()
@@ -56,7 +56,7 @@ class Requirements:
         )
 
     def unknown(self) -> tuple[str, ...]:
-        """Of each name that no kata has, what to say. Raises ValueError."""
+        """The message for each name that matches no kata. Raises ValueError."""
         return tuple(
             no_match_message(self.every, name)
             for name in self.names
@@ -66,10 +66,10 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One kata, to be graded against an answer.
+    """One kata of a session.
 
-    `answer` is the digest of solution and key when the session began: what has changed since then
-    is not graded against.
+    `answer` is the digest of solution and key when the session began. If they have changed since,
+    nothing is graded.
     """
 
     kata: Kata
@@ -83,10 +83,10 @@ class Counted:
         seconds: float | None,
         following: tuple[Kata, Case] | None = None,
     ) -> Grade:
-        """The grade of one hidden case; the one that is `following` is begun on meanwhile.
+        """The grade of one hidden case. Work on the `following` case starts meanwhile.
 
-        `grader` is asked for only where there is something to grade. Raises KeyProblem, RegionError
-        and BrokenKata where solution or key are at fault, SandboxError where no process starts.
+        Calls `grader` only if there is something to grade. Raises KeyProblem, RegionError and
+        BrokenKata if solution or key are at fault, SandboxError if no process starts.
         """
         content = self._content()
         try:
@@ -133,15 +133,15 @@ class Counted:
     def _demand_same_answer(self) -> None:
         if self.kata.answer_digest() != self.answer:
             folder = self.kata.solution.parent.relative_to(self.kata.root).as_posix()
-            what = f"{self.kata.solution.name} or {self.kata.key_path.name}"
+            files = f"{self.kata.solution.name} or {self.kata.key_path.name}"
             raise BrokenKata(
-                f"{what} in {folder} has changed since this session began, so nothing is graded "
-                f"against it.\nPut it back (git restore {folder}), or start the session again."
+                f"{files} in {folder} has changed since this session began, so nothing is graded "
+                f"against it.\nRestore it (git restore {folder}), or start the session again."
             )
 
 
 def _too_long(size: int) -> Finding:
-    """`size` is in bytes; one that is larger than what is read stands for all such sizes."""
+    """The finding for a file of `size` bytes. Sizes above MAX_READ are shown as "more than"."""
     has = f"{size:,} bytes" if size <= MAX_READ else f"more than {MAX_READ:,} bytes"
     said = f"The file has {has}. Files of more than {MOST_BYTES:,} bytes are not graded."
     return Finding(Check.RUNS, f"too long ({has})", said)

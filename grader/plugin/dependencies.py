@@ -41,7 +41,7 @@ def require(root: Path = _ROOT) -> None:
     if sys.version_info < MIN_PYTHON:
         reason = f"is Python {version}, and grading needs {needed} or newer"
     elif missing:
-        reason = f"lacks what grading needs: {', '.join(missing)}"
+        reason = f"lacks packages that grading needs: {', '.join(missing)}"
     else:
         return
     is_active = Path(sys.prefix) == root / ".venv"

@@ -22,7 +22,7 @@ from pallascope.tpu import libtpu
 
 NO_DEBUGGER_MESSAGE = (
     "--pdb opens no debugger for a kata, whose kernel runs in another process; print, "
-    "pl.debug_print and kata view NAME show what it does"
+    "pl.debug_print and kata view NAME show its steps"
 )
 
 
@@ -104,7 +104,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_report_header(config: pytest.Config) -> Generator[None, list[Any], list[Any]]:
-    """Two lines about the session, and further ones only for what is unusual.
+    """Two lines about the session, and more lines only for unusual settings.
 
     They replace the three lines in which pytest-timeout repeats its settings: with the header, the
     map and one explanation, a session should fit on one screen.

@@ -35,8 +35,8 @@ def add_options(parser: pytest.Parser) -> None:
         "--kata-mode",
         choices=devices.MODES,
         default=devices.AUTO,
-        help="strict: the TPU interpreter; auto: the same, and where a TPU is here, what passes "
-        "also runs on it; interpret: the plain, forgiving interpreter; compiled: on the TPU alone. "
+        help="strict: the TPU interpreter; auto: the same, and kernels that pass also run on this "
+        "machine's TPU; interpret: the plain, forgiving interpreter; compiled: only on the TPU. "
         "The last two record nothing (default: %(default)s)",
     )
     group.addoption(
@@ -50,22 +50,22 @@ def add_options(parser: pytest.Parser) -> None:
         "--kata-gpu",
         choices=[*GPUS],
         default=GPUS[0],
-        help="the GPU to compile for, of katas that are for GPUs (default: %(default)s)",
+        help="the GPU to compile katas for GPUs for (default: %(default)s)",
     )
     group.addoption(
         "--kata-isolation",
         choices=[isolation.value for isolation in Isolation],
         default=Isolation.AUTO.value,
-        help="keep a kata's process from the other files, the network and other processes, by "
-        "Linux's Landlock and seccomp: as far as the kernel can (auto), else grade nothing "
-        "(require), or not at all (off)",
+        help="isolate a kata's process from other files, the network and other processes, with "
+        "Linux's Landlock and seccomp: auto: as far as the kernel can; require: fully, or grade "
+        "nothing; off: not at all",
     )
     group.addoption(
         "--kata-require",
         action="append",
         default=[],
         metavar="TRACK_OR_KATA",
-        help="a todo is a failure there; matches like -k; may be given more than once",
+        help="count a todo of these katas as a failure; matches like -k; may be repeated",
     )
     group.addoption(
         "--kata-json",

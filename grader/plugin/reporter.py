@@ -240,7 +240,7 @@ class Reporter:
                 report_files.write_json(file, self._grades, session.conditions)
             except OSError as error:
                 written = False
-                self._file_errors.append(f"--kata-json is not written: {describe_os_error(error)}")
+                self._file_errors.append(f"--kata-json was not written: {describe_os_error(error)}")
         if file := self._config.getoption("kata_summary"):
             session_standings = self._standings()
             why = report_files.append_summary(

@@ -248,11 +248,11 @@ def _title(track: TrackStandings) -> Text:
 
 def _only_todo(standings: SessionStandings) -> list[TrackStandings]:
     """The tracks in which every kata is todo, without the track of the next kata."""
-    at_hand = standings.next.kata.track if standings.next else ""
+    next_track = standings.next.kata.track if standings.next else ""
     return [
         track
         for track in standings.tracks
-        if track.name != at_hand and all(s.state is State.TODO for s in track.standings)
+        if track.name != next_track and all(s.state is State.TODO for s in track.standings)
     ]
 
 
@@ -334,7 +334,7 @@ def not_solved_message(not_judged: Iterable[Standing]) -> str:
     """The message for katas that aren't solved because their point was not judged; "" for none."""
     passed = [s for s in not_judged if s.state is State.PASSED and s.whole and not s.solved]
     names = shorten([standing.kata.name for standing in passed])
-    return f"not solved, since that is what they are about: {names}" if passed else ""
+    return f"not solved, because this check is their main point: {names}" if passed else ""
 
 
 def lacks_third_star(standing: Standing) -> bool:

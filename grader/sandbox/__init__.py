@@ -1,4 +1,4 @@
-"""Runs learners' code in processes of its own, so that no kata can hurt another or the session.
+"""Runs learners' code in separate processes, so that no kata can hurt another or the session.
 
 client              Questions to the workers about a kata, and clients for its two launches
 devices             Detects TPUs and GPUs, and chooses the mode of a session
@@ -6,21 +6,21 @@ exception_reports   Exceptions as data, and lines of a file that do nothing
 fork_server         The fork server: starts workers, and ends them with their session
 gpu_judge_worker    The worker that runs, lowers and compiles traces of launches for GPUs
 gpu_runs            Questions about launches for GPUs, and runs on the GPU of this machine
-isolation/          What a process that runs a learner's code can reach: its own folder, and the …
+isolation/          Confines a process with a learner's code to its own folder and the interpreter
 judge_worker        The worker that runs, lowers and compiles traces of launches for TPUs
 known_mistakes      Runs known mistakes, to compare their results with a wrong result
 launch_client       Questions to the workers about one launch, the learner's or the solution's
 launcher            Starts worker processes through a fork server
 messages            The questions to workers and their answers, by the worker's role
 mutant_trials       Tries a learner's test on mutants of the kernel under test
-process_limits      Limits of memory and files of a worker, and ends of orphans
+process_limits      Limits a worker's memory and files, and ends orphaned processes
 request_queue       A queue of questions to one worker, asked ahead of time
 solution_worker     The worker of the solution: inputs, references, the solution's trace
 time_limits         Time limits that a busy machine does not use up
 trace_worker        The worker that imports a learner's file and traces its launch
 warmup              Warms a worker up: runs and compiles a small kernel before it matters
 worker              The main loop of a worker: receives questions, sends answers
-worker_environment  The environment variables of worker processes: which backend jax takes, and …
-worker_files        The folder of one worker: what it writes and prints
-worker_pool         Starts, asks and stops workers, and explains how they died
+worker_environment  The environment variables of workers: jax's backend and XLA's flags
+worker_files        The folder of one worker: its output and its temporary files
+worker_pool         Starts workers, sends them questions, stops them, and explains how they died
 """

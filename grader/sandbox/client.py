@@ -4,8 +4,8 @@
     learner, solution                                           a launch: see `LaunchClient`
     boot, begin, attempt, resembles                             of the learner's launch
 
-A launch is traced by a process that knows nothing else, and judged by others, which get the trace.
-If a process dies over a question, the answer is an `Accident`.
+One process traces a launch. Other processes get the trace and judge it. If a process dies over a
+question, the answer is an `Accident`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.compiler import Estimate
 
 L = TypeVar("L", bound=LaunchClient)
-#: By target: who asks about launches.
+#: By target: the client for launches.
 LAUNCH_CLIENTS: Mapping[str, Any] = {"tpu": TpuLaunchClient, "gpu": GpuLaunchClient}
 
 #: Seconds for XLA to compile the programs of a kata, on a busy machine.
@@ -54,14 +54,14 @@ XLA_SECONDS = 300.0
 
 
 class WorkerClient:
-    """Asks the workers of one pool, about launches for chips of these names.
+    """Asks the workers of one pool about launches for chips of these names.
 
-    A launch for TPUs is traced for the first of `chips`, and compiled for all; one for GPUs is for
-    `gpu`, or for the only one that its key names. `queues` may outlive this, with the answers that
-    they keep. `eager`: there is a core to spare, so questions that a right kernel will need are
-    asked before it is known to be right. `literally`: for these chips, even if a kata needs others.
-    `runners`, by target, run launches on the hardware of this machine. Every question may raise
-    SandboxError, if no process starts.
+    A launch for TPUs is traced for the first of `chips`, and compiled for all of them. A launch for
+    GPUs is for `gpu`, or for the only GPU that its key names. `queues` may outlive the client, with
+    the answers that they keep. `eager`: a core is idle, so the client asks questions that only a
+    right kernel needs before it knows that the kernel is right. `literally`: use these chips, even
+    if a kata needs others. `runners`, by target, run launches on this machine's hardware. Every
+    question may raise SandboxError, if no process starts.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class WorkerClient:
         return self.chips(kata)[0]
 
     def take_killed(self) -> tuple[Accident, ...]:
-        """The answers that are missing, since asked last, as a process was killed from outside."""
+        """The answers lost since the last call because a process was killed from outside."""
         killed = tuple(self._queues.killed)
         self._queues.killed.clear()
         return killed
 
     def take_notes(self) -> tuple[str, ...]:
-        """The notes since asked last on runs on this machine's hardware; they change no verdict."""
+        """Notes since the last call about runs on this machine's hardware. No verdict changes."""
         return tuple(note for runner in self._runners.values() for note in runner.take_notes())
 
     # ---- the solution's spec and programs ----
@@ -113,7 +113,7 @@ class WorkerClient:
         if not case.production and bool(kata.key.random) != any(reference.outcomes):
             has, lacks = "[random]", f"{kata.name}_outcomes"
             has, lacks = (has, lacks) if kata.key.random else (lacks, has)
-            raise BrokenKata(f"{kata.name} has {has}, and no {lacks}: random results need both")
+            raise BrokenKata(f"{kata.name} has {has}, but no {lacks}: random results need both")
         return reference
 
     def inputs(self, kata: Kata, case: Case) -> Reference:
@@ -130,13 +130,13 @@ class WorkerClient:
             case Problem() as problem:
                 raise BrokenKata(f"the solution's spec: {_in_short(problem)}")
             case answer:
-                raise TypeError(f"a worker was asked for a reference and answered {answer!r}")
+                raise TypeError(f"a worker must answer a Reference, and answered {answer!r}")
 
     def xla(self, kata: Kata, case: Case, reference: Reference) -> Estimate | None:
-        """XLA's estimate for the spec on the first chip; None where it can't be asked.
+        """XLA's estimate for the spec on the first chip; None if there is none.
 
-        The spec is another program than the launch if results are random, or if the launch is for
-        several devices.
+        If results are random, or the launch is for several devices, the spec computes something
+        else than the launch.
         """
         if kata.key.random or kata.key.mesh:
             return None
@@ -146,14 +146,14 @@ class WorkerClient:
         return answer if isinstance(answer, Estimate) else None
 
     def spec_flops(self, kata: Kata, case: Case) -> int:
-        """The operations of the spec's matrix products; 0 where they can't be counted."""
+        """The operations of the spec's matrix products; 0 if they can't be counted."""
         programs = (f"{kata.name}_spec",)
         question = Measure(solution_file(kata), case, programs, self.asked[0], ask_xla=False)
         answer = self._queues.trusted.answer(question)
         return answer.programs[0].products if isinstance(answer, Measured) else 0
 
     def measured(self, kata: Kata, case: Case) -> Measured:
-        """The least that a kata's programs can take on the first chip. Raises BrokenKata."""
+        """The lower bounds of a kata's programs on the first chip. Raises BrokenKata."""
         found = self._measured(kata, case, SECONDS, ask_xla=False)
         if isinstance(found, Accident):
             raise BrokenKata(f"the solution's programs: {found.phrase}\n{found.message}")
@@ -185,9 +185,9 @@ class WorkerClient:
         events: int = 0,
         kind: type[L] = LaunchClient,
     ) -> L:
-        """A client for the learner's launch; of this `kind`, where only one target is possible.
+        """A client for the learner's launch, of this `kind` if only one target is possible.
 
-        `events` is how many single transfers and stalls its predicted schedule keeps.
+        Its predicted schedule keeps up to `events` single transfers and stalls.
         """
         return self._launch(kind, kata, case, reference, seconds, events)
 
@@ -214,13 +214,13 @@ class WorkerClient:
     # ---- the learner's launch ----
 
     def boot(self, kata: Kata) -> None:
-        """Have the process start that will trace the kata's launch; `eager`, the compiler too."""
+        """Start the process that will trace the kata's launch; if `eager`, also the compiler."""
         self._queues.pool.attempt(learners_file(kata))
         if self.eager and kata.key.target.uses_libtpu:
             self._queues.compiling.warm(Warm(None, self.chips(kata), compiles=False))
 
     def begin(self, launch: LaunchClient) -> None:
-        """Begin on what `attempt` will ask."""
+        """Send the questions of `attempt` ahead of time."""
         kata = launch.kata
         if kata.path not in self._stuck and kata.key.kind is not KataKind.TEST:
             launch.begin_trace()
@@ -254,7 +254,7 @@ class WorkerClient:
         return found
 
     def resembles(self, own: LaunchClient, par: LaunchClient, agrees: Agrees) -> str:
-        """The title of a known mistake whose results agree with those observed; else ""."""
+        """The title of a known mistake that gives the observed results; else ""."""
         kata = own.kata
         files, case = (own.source, par.source, kata.key.mistakes), (own.case, own.reference.inputs)
         wrong_result = WrongResult(*files, *case, par.trace_question, self.mode)

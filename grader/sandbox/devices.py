@@ -1,17 +1,15 @@
 """Detects TPUs and GPUs, and chooses the mode of a session.
 
-How a session runs kernels, and on which hardware. Does not import jax.
-asked for   runs kernels
-    auto        in the strict interpreter and, where a TPU is here, what passes on the TPU as well
+This module doesn't import jax. The modes:
+
+    auto        in the strict interpreter; on a machine with a TPU, passing kernels also run on it
     strict      in the TPU interpreter: uninitialised memory is NaN, two cores, races found
     interpret   in the plain interpreter
     compiled    on the TPU alone
 
 Interpreters run on the CPU. So with `auto`, the hardware changes no verdict: a launch that is right
-in the strict interpreter and wrong on the TPU gets a note.
-`environment` tells JAX what was decided here, so that the header and the run cannot disagree.
-
-The environment variables of worker processes: which backend jax takes, and XLA's flags.
+in the strict interpreter and wrong on the TPU gets a note. `worker_environment.environment` gives
+the choice to JAX, so that the header and the run can't disagree.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ _NETWORK_DEVICES = ("0x02", "0x01")  # PCI classes that Google's virtual machine
 
 
 class ModeError(ValueError):
-    """The mode asked for cannot be had on this machine."""
+    """This machine doesn't offer the requested mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What this machine has: read once, so that the choice can be tested without it."""
+    """This machine's accelerators, as data, so that tests can choose a mode without them."""
 
     tpu: bool
     gpu: bool
@@ -48,7 +46,7 @@ class Hardware:
 
     @property
     def usable_tpu(self) -> bool:
-        """Whether jax would use a TPU. Where JAX_PLATFORMS asks for one, it has been seen."""
+        """Whether jax would use a TPU. If JAX_PLATFORMS names one, it is not looked for."""
         return self.offers("tpu") if self.platforms else self.tpu
 
     @property
@@ -80,10 +78,10 @@ def _is_tpu(device: Path) -> bool:
 
 
 def choose(asked: str, hardware: Hardware, alone: bool = True) -> Device:
-    """The device and mode of a session that was asked for `asked` (one of MODES).
+    """The device and mode of a session with --kata-mode `asked` (one of MODES).
 
     `alone`: no other process of the session grades. A TPU belongs to one process. Raises ModeError
-    for a mode that this machine cannot offer.
+    if this machine doesn't offer the mode.
     """
     if asked == AUTO:
         also = tuple(_also(hardware, alone))
@@ -100,21 +98,21 @@ def choose(asked: str, hardware: Hardware, alone: bool = True) -> Device:
 
 
 def _also(hardware: Hardware, alone: bool) -> Iterator[str]:
-    """In words: the runs that come in addition to the strict one."""
+    """The runs in addition to the strict one, in words."""
     if hardware.usable_tpu and alone:
-        yield "what passes also runs on the TPU here; a difference there is a note"
+        yield "kernels that pass also run on this machine's TPU; a difference is a note"
     elif hardware.usable_tpu:
-        yield "nothing runs on the TPU here, which several processes (-n) can't share"
+        yield "this machine's TPU isn't used: several processes (-n) can't share it"
     if hardware.usable_gpu:
-        yield "katas for GPUs also run on the GPU here, if it is a Hopper or newer"
+        yield "katas for GPUs also run on this machine's GPU, if it is a Hopper or newer"
 
 
 def in_words(device: Device) -> str:
-    """One line for the header: how kernels are run, and which runs come in addition."""
+    """One line for the header: how kernels run, and the additional runs."""
     how = {
         Mode.STRICT: "strict TPU interpreter: NaN in unwritten memory, two cores, races",
-        Mode.INTERPRET: "interpret: plain interpreter on the CPU, forgives much that a TPU does "
-        "not; nothing is recorded",
-        Mode.COMPILED: "compiled: on the TPU here alone; nothing is recorded",
+        Mode.INTERPRET: "interpret: plain interpreter on the CPU, accepts much that a TPU doesn't; "
+        "nothing is recorded",
+        Mode.COMPILED: "compiled: on this machine's TPU only; nothing is recorded",
     }
     return "; ".join([how[device.mode], *device.also])

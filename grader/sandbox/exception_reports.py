@@ -1,8 +1,7 @@
 """Exceptions as data, and lines of a file that do nothing.
 
-Lines of a learner's file that look as if they did something, and do nothing.
-
-Exceptions as data: which line of the learner's file, and what Pallas or JAX says of it.
+An exception's data are the line of the learner's file and the message of Pallas or JAX. Some lines
+look as if they did something, such as `pl.when(condition)` without a function: they get notes.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from pallascope.tools.text import shortened
 
 _BARE_WHEN = (
     "pl.when decorates a function; this line alone guards nothing. Write @pl.when(condition) over "
-    "def _(): and indent what depends on it"
+    "def _(): and indent the code that depends on it"
 )
 _WITHOUT_CONDITION = "@pl.when needs its condition, @pl.when(condition): this function never runs"
 
 
 def notes_on(source: SourceFile) -> tuple[Note, ...]:
-    """A note for each such line; none where the file cannot be parsed."""
+    """A note for each line that does nothing; none if the file can't be parsed."""
     try:
         tree = ast.parse(source.content)
         return tuple(sorted(_idle(tree), key=lambda note: note.line))
@@ -179,7 +178,7 @@ def _lines(trace: TracebackType | None, file: str) -> list[int]:
 
 
 def _in_region(error: BaseException, source: SourceFile) -> bool:
-    """Whether the exception was raised by a solution region itself, not by what it called."""
+    """Whether the exception was raised by a solution region itself, not by a function it called."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or frames[-1][0].f_code.co_filename != source.file:
         return False

@@ -2,9 +2,9 @@
 
     python -m grader.sandbox.fork_server fork|spawn FOLDER ISOLATION
 
-It is a `ChildProcess` of the session. When its connection closes, it kills all workers and what
-they have started, and removes FOLDER. So nothing outlives pytest, however that ends. A worker ends
-by its own connection if its fork server was killed, too.
+It is a `ChildProcess` of the session. When its connection closes, it kills all workers and their
+processes, and removes FOLDER. So nothing outlives pytest, however pytest ends. If the fork server
+was killed too, each worker ends when its own connection closes.
 
 With "fork", it imports jax once and runs nothing; a fork takes about 12 ms. Where forking a process
 that has imported jax is not safe (macOS), it does not import jax, and each worker is a new process
@@ -45,9 +45,9 @@ from pallascope.tools.child_process import (
 
 @dataclass(frozen=True, slots=True)
 class StartWorker:
-    """Start a worker with the folder of this number, for the socket that was sent before.
+    """Start a worker with the folder of this number. Its socket is sent right after this message.
 
-    Answered by its process's number.
+    The answer is its process's number.
     """
 
     role: WorkerRole
@@ -56,19 +56,19 @@ class StartWorker:
 
 @dataclass(frozen=True, slots=True)
 class HasEnded:
-    """Has a worker ended? Answered by 1 or 0."""
+    """Has a worker ended? The answer is 1 or 0."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForEnd:
-    """Wait for a worker's end; answered by its exit code, or minus the signal that ended it."""
+    """Wait for a worker's end. The answer is its exit code, or minus the signal that ended it."""
 
     pid: int
 
 
-#: Starts a worker at a role that serves a socket and has a folder.
+#: Starts a worker with a role, a socket that it serves, and a folder.
 Start = Callable[[WorkerRole, int, Path], Child]
 
 
@@ -101,9 +101,9 @@ def main(control: socket.socket, folder: Path, start: Start) -> None:
 
 @contextlib.contextmanager
 def _kept_for_good() -> Iterator[None]:
-    """Exempt the objects made meanwhile from garbage collection, here and in the workers.
+    """Exempt objects that are created in this context from garbage collection, also in the workers.
 
-    Collecting takes a seventh of the time of importing jax, and of each worker's 60 ms.
+    Collection takes a seventh of the time of importing jax, and of each worker's 60 ms.
     """
     gc.disable()
     yield
@@ -132,7 +132,7 @@ class _Forks:
         if child:
             return _Fork(child)
         self._control.close()
-        os.setsid()  # what the learner's code starts ends with it
+        os.setsid()  # processes that the learner's code starts end with it
         connected = socket.socket(fileno=descriptor)
         self._main(connected, WorkerFiles(folder), role, self._prepared)
 
@@ -144,7 +144,7 @@ class _Fork:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """Whether it has ended (then 0, whatever its exit code); `wait` can still tell."""
+        """0 if it has ended, whatever its exit code, else None. `wait` still works afterwards."""
         ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         return 0 if ended else None
 
@@ -164,14 +164,14 @@ class _Spawns:
         return subprocess.Popen(
             [*command, str(folder), self._isolation.value],
             stdin=descriptor,
-            start_new_session=True,  # what the learner's code starts ends with it
+            start_new_session=True,  # processes that the learner's code starts end with it
         )
 
 
 def spawned(
     connected: socket.socket, role: WorkerRole, folder: Path, isolation: Isolation
 ) -> NoReturn:
-    """Be a single worker, in a new process. Raises NotIsolated."""
+    """Run a single worker in this new process. Raises NotIsolated."""
     from grader.sandbox import worker
 
     skip_plugins()

@@ -1,6 +1,6 @@
 """The worker that runs, lowers and compiles traces of launches for GPUs, without a GPU.
 
-They run in an interpreter on the CPU. The process has never imported a learner's file.
+Traces run in an interpreter on the CPU. The process has never imported a learner's file.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def answer(question: Question) -> Answer:
             return _ran(question)
         case ReadTrace():
             return _read(question)
-    raise TypeError(f"a worker that judges launches for GPUs was asked {type(question).__name__}")
+    raise TypeError(f"the judge of GPU launches got a question {type(question).__name__}")
 
 
 def _launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
-    """The same as in the other worker, with the calls as the source file names them."""
+    """`judge_worker.launch_and_trace`, with the calls as the source file names them."""
     launch, trace = launch_and_trace(question)
     text = question.source.content.decode(errors="replace")
     calls = tuple(called_as_written(call, text, f"{question.name}_kernel") for call in trace.calls)
@@ -79,7 +79,7 @@ def _ran(question: RunTrace) -> RunResult:
             faults = ordering_hazards(launch.closed, question.source, values)
         if caught.problem:
             return RunResult(caught.problem)
-        if faults:  # they decide the verdict, and the run may never end
+        if faults:  # the verdict is decided, and the run might never end
             return RunResult(None, trace, gpu_faults=faults)
         races: list[str] = []
         outputs: tuple[Array, ...] = ()
@@ -89,7 +89,7 @@ def _ran(question: RunTrace) -> RunResult:
 
 
 def _compiled(question: CompileForGpu) -> OnGpu:
-    """The launch, lowered and, if wanted, compiled; or why not."""
+    """The launch, lowered and, if requested, compiled; or the reason why not."""
     chip = named(question.device.chip)
     with exception_reports.caught(question.source, Stage.LOWER) as caught:
         with traced_on(question.device):
@@ -101,7 +101,7 @@ def _compiled(question: CompileForGpu) -> OnGpu:
             return _refused(read_refusal(error), function, shapes, question)
         lowered = OnGpu(chip.name, lowered=True, program=codec.pack(program))
         if not question.compiled:
-            return dataclasses.replace(lowered, not_compiled="not asked for")
+            return dataclasses.replace(lowered, not_compiled="not requested")
         try:
             return dataclasses.replace(lowered, compiled=codec.pack(compiled(program, chip)))
         except NotInstalled as missing:
@@ -112,7 +112,10 @@ def _compiled(question: CompileForGpu) -> OnGpu:
 def _refused(
     failure: GpuRefusal, function: Callable[..., Any], shapes: list[Any], question: CompileForGpu
 ) -> OnGpu:
-    """A launch that jax doesn't lower; if it needs too much shared memory, with its buffers."""
+    """The answer for a launch that jax doesn't lower.
+
+    If the launch needs too much shared memory, the answer lists its buffers.
+    """
     chip = question.device.chip
     buffers: tuple[SharedBuffer, ...] = ()
     if failure.kind is GpuRefusalKind.SHARED_MEMORY:

@@ -1,7 +1,7 @@
 """Questions about launches for GPUs, and runs on the GPU of this machine.
 
 A program that grades others' submissions has no `GpuRunner`, so that verdicts don't depend on the
-machine. `pallascope.gpu` is imported for the first launch for a GPU.
+machine. The first launch for a GPU imports `pallascope.gpu`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ if TYPE_CHECKING:
     from pallascope.tpu.lowered_programs import LoweredProgram
 
 #: How far results may be from the solution's at production size, as a share of its largest element.
-#: There is no expected value: these are two launches of the same inputs, each with its rounding.
+#: There is no expected value: both launches have the same inputs, and each rounds differently.
 TOLERANCE = 0.02
-#: A launch has to take so many times what it takes to start one, or only that would be compared.
+#: A launch must take at least this many times the start of a launch. Otherwise only the starts
+#: would be compared.
 ABOVE_FLOOR = 2.0
 NO_TOOL = (
     "compute-sanitizer is not on PATH, nor below CUDA_HOME or /usr/local/cuda: on the GPU, "
-    "stray accesses are found by guards around buffers alone"
+    "only guards around buffers find stray accesses"
 )
 UNGUARDED = (
     "on {device}, {guarded} of {sides} sides of inputs and results had a pattern next to them: "
-    "stores beside the others are found by compute-sanitizer alone"
+    "only compute-sanitizer finds stores next to the other sides"
 )
 _SILENT = "compute-sanitizer's {tool} ends without a report on the GPU"
 _SUSPECTS = (
-    "compute-sanitizer's racecheck suspects {what}. It changes no verdict: racecheck also suspects "
-    "some bulk copies that are waited for"
+    "compute-sanitizer's racecheck suspects {report}. No verdict changes: racecheck also suspects "
+    "some bulk copies that the kernel waits for"
 )
 
 
@@ -54,7 +55,7 @@ class LocalGpu:
     """The GPU of this machine that jax would use. Tests have subclasses."""
 
     def here(self) -> Here:
-        """Which GPU it is, or why there is none."""
+        """The GPU, or the reason why there is none."""
         from pallascope.gpu.local_gpu import here
 
         return here(os.environ)
@@ -81,10 +82,10 @@ class LocalGpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuJob:
-    """A launch for a `chip`, as jax has lowered it, and its inputs; large ones have no contents.
+    """A launch for a `chip`, as jax has lowered it, and its inputs; large inputs have no contents.
 
-    `of` names whose it is: once it has hung in one case, it is not run in others. Only of the
-    learner's are there notes.
+    `of` names its owner: a launch that has hung in one case doesn't run in the owner's other cases.
+    Only launches of `learners` get notes.
     """
 
     of: str
@@ -96,29 +97,31 @@ class GpuJob:
 
 
 class GpuRunner:
-    """Runs launches on the GPU of this machine, which is looked for once."""
+    """Runs launches on the GPU of this machine. It looks for the GPU once."""
 
     def __init__(self, gpu: LocalGpu | None = None) -> None:
         self._gpu = gpu or LocalGpu()
         self._here: Here | None = None
         self._notes: list[str] = []
-        self._hung: dict[str, GpuRun] = {}  # by whose launch it was
-        self._told: set[str] = set()  # of what is told once
+        self._hung: dict[str, GpuRun] = {}  # by the launch's owner
+        self._noted: set[str] = set()  # the subjects of notes that were given
 
     def here(self) -> Here:
-        """Which GPU it is. Asked of a process the first time, if there is a sign of one."""
+        """The GPU. If a GPU seems to exist, the first call asks a process about it."""
         if self._here is None:
             self._here = self._gpu.here()
         return self._here
 
     def take_notes(self) -> tuple[str, ...]:
-        """What there is to tell since it was asked last, and changes no verdict."""
+        """The notes since the last call. They change no verdict."""
         notes, self._notes = tuple(self._notes), []
         return notes
 
     def ran(self, job: GpuJob, looked_at: bool) -> GpuRun | None:
-        """One launch, where `looked_at` also under compute-sanitizer; None where no GPU can run it
-        or jax does not lower it."""
+        """Run one launch; if `looked_at`, also under compute-sanitizer.
+
+        None if no GPU can run it, or jax doesn't lower it.
+        """
         from pallascope.gpu.gpus import named
         from pallascope.gpu.local_gpu_process import RunQuestion
 
@@ -141,11 +144,11 @@ class GpuRunner:
             return crashed
         if job.learners and found.guarded < found.sides:
             count = {"device": device, "guarded": found.guarded, "sides": found.sides}
-            self._tell_once("guards", UNGUARDED.format(**count))
+            self._note_once("guards", UNGUARDED.format(**count))
         return GpuRun(device, found.outputs, found.changed, found.trampled, strays)
 
     def timed(self, job: GpuJob, par: OnGpu | Accident) -> GpuTimes | None:
-        """A launch in turns with the solution's; None where there is no sign of a GPU."""
+        """Time a launch, alternating with the solution's; None if no GPU seems to exist."""
         from pallascope.gpu.gpus import named
         from pallascope.gpu.local_gpu_process import RunQuestion
 
@@ -163,25 +166,25 @@ class GpuRunner:
         found = self._gpu.run(RunQuestion(own, job.inputs, job.seed, other))
         return times_of(found, here.title)
 
-    def _tell_once(self, what: str, note: str) -> None:
-        self._notes += [] if what in self._told else [note]
-        self._told.add(what)
+    def _note_once(self, subject: str, note: str) -> None:
+        self._notes += [] if subject in self._noted else [note]
+        self._noted.add(subject)
 
     def _strays(self, question: RunQuestion, noted: bool) -> Iterator[str]:
-        """What memcheck reports; what racecheck does is `noted`."""
+        """The reports of memcheck. Reports of racecheck become notes, if `noted`."""
         from pallascope.gpu.compute_sanitizer import MEMCHECK, RACECHECK
 
         if not self._gpu.has_tools():
             if noted:
-                self._tell_once("tools", NO_TOOL)
+                self._note_once("tools", NO_TOOL)
             return
         for tool in (MEMCHECK, RACECHECK):
             reports = self._gpu.look(question, tool)
             if tool == MEMCHECK and reports:
                 yield from map(str, reports)
             elif reports is None or reports:
-                told = _SUSPECTS.format(what=reports[0]) if reports else _SILENT.format(tool=tool)
-                self._notes += [told] if noted else []
+                suspects = _SUSPECTS.format(report=reports[0]) if reports else ""
+                self._notes += [suspects or _SILENT.format(tool=tool)] if noted else []
 
 
 #: Seconds to lower a launch and compile it for a GPU, on a busy machine.
@@ -222,18 +225,18 @@ class GpuLaunchClient(LaunchClient):
         return expected(OnGpu, self.queues.compiling.answer(question, COMPILE_SECONDS))
 
     def ran(self) -> GpuRun | None:
-        """The launch, run on the GPU of this machine; None if there is none.
+        """Run the launch on the GPU of this machine; None if there is none.
 
-        In the first case, also under compute-sanitizer.
+        The first case also runs under compute-sanitizer.
         """
         if self.runner is None or self.case.production:
             return None
         return self.runner.ran(self._job, looked_at=self.case.index == 0)
 
     def timed(self, par: GpuLaunchClient) -> GpuTimes | None:
-        """The times of this launch and of the solution's, run in turns.
+        """The times of this launch and of the solution's, run alternately.
 
-        None if there is no sign of a GPU.
+        None if no GPU seems to exist.
         """
         if self.runner is None or self.runner.here().none:
             return None
@@ -247,7 +250,7 @@ class GpuLaunchClient(LaunchClient):
 
 
 def times_of(found: GpuRunResult, title: str) -> GpuTimes:
-    """The times of two launches, or why there are none, or what is wrong with the first."""
+    """The times of two launches, the reason why there are none, or the first launch's fault."""
     from pallascope.gpu.local_gpu_process import GpuRunStage
 
     device, failure = found.device or title, found.failure
@@ -261,7 +264,7 @@ def times_of(found: GpuRunResult, title: str) -> GpuTimes:
         return GpuTimes(device, why_not="nothing was timed")
     if found.par.median < ABOVE_FLOOR * found.floor:
         short = (
-            f"the solution takes {1e6 * found.par.median:.1f} µs, and to start a launch takes "
+            f"the solution takes {1e6 * found.par.median:.1f} µs, and starting a launch takes "
             f"{1e6 * found.floor:.1f} µs: too short to be timed from the host"
         )
         return GpuTimes(device, found.own, found.par, why_not=short)
@@ -270,18 +273,18 @@ def times_of(found: GpuRunResult, title: str) -> GpuTimes:
 
 def _wrong(found: GpuRunResult) -> str:
     if found.changed:
-        return f"input {found.changed[0]} holds something else after the launch than before"
+        return f"the launch changes input {found.changed[0]}"
     if found.trampled:
         return f"the launch changes {found.trampled[0]}"
     if found.far == float("inf"):
-        return "results are NaN where the solution's are not, or the other way round"
+        return "results are NaN where the solution's aren't, or the other way round"
     if found.far > TOLERANCE:
         return f"results differ from the solution's by {found.far:.1%} of its largest element"
     return ""
 
 
 def _accident(failure: GpuRunFailure) -> str:
-    """How a launch ended that did not return, in words that end a sentence."""
+    """The end of a launch that did not return, as the end of a sentence."""
     where = f" ({failure.said})" if failure.said else ""
     if failure.crash is GpuCrash.UNKNOWN:
         return f"it ended while {failure.stage.value}, for no known reason{where}"
@@ -291,8 +294,8 @@ def _accident(failure: GpuRunFailure) -> str:
 _CRASHES = {
     GpuCrash.ADDRESS: "the kernel reads or writes memory that is not its own",
     GpuCrash.MISALIGNED: "the kernel accesses memory at an address that is not aligned",
-    GpuCrash.INSTRUCTION: "the kernel comes to an instruction that this GPU does not have",
-    GpuCrash.LAUNCH: "the kernel is ended by the GPU",
+    GpuCrash.INSTRUCTION: "the kernel reaches an instruction that this GPU doesn't have",
+    GpuCrash.LAUNCH: "the GPU ended the kernel",
     GpuCrash.HANG: "the launch does not end",
     GpuCrash.MEMORY: "the GPU's memory is too small, or in use",
     GpuCrash.SLOW: "it took too long before anything was launched",
@@ -300,7 +303,7 @@ _CRASHES = {
 
 
 def _program(launch: OnGpu | Accident) -> LoweredProgram | None:
-    """What jax has made of a launch; None where it has made nothing."""
+    """The program to which jax has lowered a launch; None if it hasn't."""
     from pallascope.tpu.lowered_programs import LoweredProgram
 
     if isinstance(launch, Accident) or not launch.program:

@@ -58,12 +58,12 @@ from pallascope.tpu.predict import predictions_of_launch
 
 
 def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, ...], str]:
-    """The inputs with one word of the seed `name` raised by one, and what was changed, in words.
+    """The inputs with one word of the seed `name` raised by one, and a description of the change.
 
-    `word` counts round and round. Raises ValueError where the spec has no such integers.
+    `word` is taken modulo the seed's size. Raises ValueError if the spec has no such integers.
     """
     if name not in reference.names:
-        raise ValueError(f"[random] names {name!r}, and the spec takes no such array")
+        raise ValueError(f"[random] names {name!r}, but the spec takes no such array")
     position = reference.names.index(name)
     seed = to_numpy(reference.inputs[position]).copy()
     if not np.issubdtype(seed.dtype, np.integer) or not seed.size:
@@ -93,20 +93,20 @@ def answer(question: Question) -> Answer:
             return _followed(question)
         case Warm():
             return _warm(question)
-    raise TypeError(f"a worker that judges was asked {type(question).__name__}")
+    raise TypeError(f"a judging worker got a question {type(question).__name__}")
 
 
 def _surroundings(question: TraceQuestion) -> contextlib.AbstractContextManager[None]:
-    """The chip for which the launch was traced, unless it is run on one that is there."""
+    """A context with the chip that the launch was traced for, unless it runs on a real one."""
     if isinstance(question, RunTrace | InvestigateRun) and _mode(question) is Mode.COMPILED:
         return contextlib.nullcontext()
     return traced_on(question.device)
 
 
 def _mode(question: RunTrace | InvestigateRun) -> Mode:
-    """How a launch is run: several devices are simulated in every mode.
+    """The mode in which a launch runs. Several devices always run in the strict interpreter.
 
-    The plain interpreter has no copies between them.
+    The plain interpreter can't copy between devices.
     """
     return Mode.STRICT if question.device.mesh else question.mode
 
@@ -119,7 +119,7 @@ def launch_of(question: TraceQuestion) -> TracedLaunch:
 
 
 def launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
-    """A launch, and what is read from its trace. Raises SerializationError, and what JAX raises."""
+    """A launch and the data of its trace. Raises SerializationError and JAX's exceptions."""
     launch = launch_of(question)
     trace = launch.trace(question.source.file, f"{question.name}_spec")
     notes = (*trace.notes, *notes_on(question.source))
@@ -134,9 +134,9 @@ def _read(question: ReadTrace) -> RunResult:
 
 
 def _ran(question: RunTrace) -> RunResult:
-    """The run; if it raises, that of one core, where the same step always fails first.
+    """The run; if it raises, a run on one core, in which always the same step fails first.
 
-    With two cores, the one that fails first stops the other: chance says which.
+    With two cores, the first that fails stops the other, so the failing step varies.
     """
     result = _run(question)
     raised = result.problem and result.problem.stage is Stage.RUN
@@ -189,7 +189,7 @@ def _run(question: RunTrace) -> RunResult:
 
 
 def _looked(question: InvestigateRun) -> Investigated:
-    """What can't be had stays empty."""
+    """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
     walk, with_zeros, padding = None, (), None
     with _surroundings(question):
@@ -212,9 +212,9 @@ def _looked(question: InvestigateRun) -> Investigated:
 def _padding(
     launch: TracedLaunch, question: InvestigateRun, with_zeros: tuple[Array, ...]
 ) -> tuple[str, ...] | None:
-    """The inputs whose padding makes NaN of what is none with zeros everywhere.
+    """The inputs whose padding causes NaN where zeros in all unwritten memory cause none.
 
-    None where nobody can tell: which input is which is known of a single kernel's.
+    None if this is unknown: only in a launch of a single kernel, its inputs can be identified.
     """
     values = list(map(arrays.to_numpy, question.inputs))
     calls = launch.trace(question.source.file).calls
@@ -241,7 +241,7 @@ def _more_nan(tried: Array, without: Array) -> bool:
 
 
 def _predicted(question: Predict) -> OnChip:
-    """The way to a TPU, as far as it leads."""
+    """Lower, compile and simulate the launch for a TPU, as far as that works."""
     values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch, axes = launch_of(question), question.device.mesh
@@ -253,7 +253,7 @@ def _predicted(question: Predict) -> OnChip:
 
 
 def _followed(question: FollowBlocks) -> LaunchMotion:
-    """Where the blocks lie, step by step."""
+    """The positions of the blocks, step by step."""
     values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.LOWER) as caught, _surroundings(question):
         launch = launch_of(question)

@@ -1,8 +1,8 @@
 """Runs known mistakes, to compare their results with a wrong result.
 
-A wrong version is the solution with one known mistake made. It is traced by the worker that knows
-solutions, and run like any other launch. That takes about as long as the learner's own run, so the
-likeliest are tried first, and all together have a second.
+A wrong version is the solution with one known mistake. The solution's worker traces it, and it runs
+like any other launch. Each takes about as long as the learner's own run, so the likeliest run
+first, within one second for all.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from pallascope.model import (
     SourceFile,
 )
 
-#: For the known mistakes of one kata, in all hidden cases of one content of the learner's file.
+#: Seconds for the known mistakes of a kata, in all hidden cases of one content of the file.
 BUDGET = 1.0
-KEPT_RESULTS = 40  # results
+KEPT_RESULTS = 40
 
 
-#: Whether a wrong version's results are those that were observed.
+#: Whether a wrong version's results equal the observed ones.
 Agrees = Callable[[tuple[Array, ...]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class WrongResult:
-    """A wrong result: of which file, on which case of which kata; how its launch is traced."""
+    """A wrong result: its file, the solution and its known mistakes, the case, the launch."""
 
     written: SourceFile
     solution: SourceFile
@@ -53,7 +53,7 @@ class WrongResult:
 
 
 class KnownMistakeRuns:
-    """Runs known mistakes; remembers what came out, which one it was, and how long it took."""
+    """Runs known mistakes. Remembers their results, the one that agreed, and the time spent."""
 
     def __init__(self, trusted: RequestQueue, runs: Callable[[Axes], RequestQueue]) -> None:
         self._trusted = trusted
@@ -64,15 +64,15 @@ class KnownMistakeRuns:
         self._agreed = ""
 
     def first(self, wrong_result: WrongResult, agrees: Agrees) -> str:
-        """The title of the first mistake whose results agree with what was observed; or "".
+        """The title of the first mistake whose results agree with the observed ones; or "".
 
-        It is "", too, where the solution's results agree in the same sense: then nothing tells the
-        mistake from the solution on this case, and the cause is another one.
+        Also "" if the solution's results agree in the same sense: then this case can't distinguish
+        the mistake from the solution, so the cause is another one.
         """
         if wrong_result.written != self._written:
             self._written, self._spent, self._agreed = wrong_result.written, 0.0, ""
         for mistake, text in self._versions(wrong_result):
-            if text.encode() != wrong_result.written.content:  # else, it is what was observed
+            if text.encode() != wrong_result.written.content:  # else, its results are the observed
                 results = self._results_of(wrong_result, mistake, text)
                 if not results or not agrees(results):
                     continue
@@ -84,18 +84,18 @@ class KnownMistakeRuns:
 
     def _versions(self, wrong_result: WrongResult) -> Sequence[tuple[Mistake, str]]:
         text = wrong_result.solution.content.decode()
-        # Others raise, or have the right values.
+        # All other mistakes raise, or give the right values.
         wrong = [m for m in wrong_result.mistakes if m.caught in (Check.VALUES, Check.RANDOM)]
         versions = likeliest_mistakes(
             wrong_result.written.content.decode(errors="replace"), text, wrong
         )
-        # What it was on one hidden case, it is likely on the next.
+        # The mistake of one hidden case is likely that of the next.
         return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
 
     def _results_of(
         self, wrong_result: WrongResult, mistake: Mistake, version: str
     ) -> tuple[Array, ...]:
-        """What comes out of a wrong version; nothing where it raises, or no time is left."""
+        """The results of a wrong version; () if it raises, or if no time is left."""
         key = (wrong_result.solution, version, str(wrong_result.case), wrong_result.case.seed)
         if key not in self._results:
             if self._spent >= BUDGET and mistake.title != self._agreed:
@@ -108,7 +108,7 @@ class KnownMistakeRuns:
         return self._results[key]
 
     def _run(self, wrong_result: WrongResult, version: str) -> tuple[Array, ...]:
-        """What comes out of a wrong version; nothing where it raises."""
+        """The results of a wrong version; () if it raises."""
         source = SourceFile(wrong_result.solution.file, version.encode())
         question = dataclasses.replace(wrong_result.trace, source=source)
         traced = self._trusted.answer(question, keep=False)

@@ -1,8 +1,8 @@
 """Questions to the workers about one launch, the learner's or the solution's.
 
 `LaunchClient` traces and runs a launch. `TpuLaunchClient` also compiles it for TPUs and runs it on
-the TPU of this machine; `grader/sandbox/gpu_runs.py` has the same for GPUs. Each question about a
-launch is asked once. If a process dies over a question, the answer is an `Accident`.
+the TPU of this machine; `grader/sandbox/gpu_runs.py` has the same for GPUs. A client sends each
+question once. If a process dies over a question, the answer is an `Accident`.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion
 
 T = TypeVar("T")
-#: The latest traces that a queue keeps: a launch is traced once for a chip, and used often.
+#: A queue keeps this many of its latest traces: each is made once for a chip, and used often.
 TRACES = 8
 
 
 class BrokenKata(Exception):
-    """The solution or its key cannot be used: nobody's kernel can be graded against it."""
+    """The solution or its key is broken, so no kernel can be graded against it."""
 
 
 class WorkerQueues:
-    """The questions under way to the workers of a pool.
+    """The questions in flight to the workers of a pool.
 
-    `kept` is how many of the latest answers about solutions stay for whoever asks the same again.
-    `killed` are the answers that are missing since a process was killed from outside.
+    The `kept` latest answers about solutions are cached. `killed` lists the answers that are
+    missing because a process was killed from outside.
     """
 
     def __init__(self, pool: WorkerPool, kept: int = 0) -> None:
@@ -87,20 +87,19 @@ class WorkerQueues:
         return RequestQueue(lambda: self.pool.worker(post), kept, killed=self.killed)
 
     def runs(self, mesh: Axes) -> RequestQueue:
-        """The questions to the process that runs launches for such a mesh."""
+        """The queue of the process that runs launches for this mesh."""
         return self.meshed if mesh else self.running
 
     def turn_to(self, kata: str) -> None:
-        """From now on the questions are about this kata: processes that the katas before it have
-        left large are replaced."""
+        """If this is another kata than before, replace the processes that have grown large."""
         if kata != self._kata:
             self._kata = kata
             self.pool.renew()
 
     def warm(self, chips: tuple[str, ...]) -> None:
-        """Have processes ready, and warm, for the next attempt. Raises SandboxError, Stopped.
+        """Start and warm up processes for the next attempt. Raises SandboxError, Stopped.
 
-        Those that have grown large are replaced, while nobody waits for them.
+        Also replaces processes that have grown large, while nobody waits for them.
         """
         self.pool.renew()
         self.pool.keep_spare(Warm())
@@ -111,18 +110,18 @@ class WorkerQueues:
             queue.warm(warm)
 
     def drop_pending(self) -> None:
-        """Forget what a stopped attempt has asked and not received, so that nobody asks it again.
+        """Forget the open questions of a stopped attempt, so that they aren't sent again.
 
-        The trusted worker goes on, and its answers are kept.
+        The trusted worker goes on, and its answers stay.
         """
         for queue in (self.attempting, self.running, self.meshed, self.compiling):
             queue.drop_pending()
 
     def part(self) -> None:
-        """Drop the present file: its process, and all of its answers.
+        """Drop the present file: its process and all of its answers.
 
-        The answers about solutions stay. The same file is imported again when it comes again, and
-        processes that its launches have left large are replaced.
+        The answers about solutions stay. If the same file is graded again, it is imported again.
+        Processes that have grown large are replaced.
         """
         self.pool.dismiss()
         self.pool.renew()
@@ -131,31 +130,31 @@ class WorkerQueues:
 
 
 def learners_file(kata: Kata) -> SourceFile:
-    """The learner's file as it is now."""
+    """The current content of the learner's file."""
     return SourceFile(str(kata.path), kata.content())
 
 
 def solution_file(kata: Kata) -> SourceFile:
-    """The solution as it is now, with links resolved. Raises BrokenKata."""
+    """The current content of the solution, with links resolved. Raises BrokenKata."""
     try:
         return SourceFile(str(kata.solution.resolve()), kata.solution.read_bytes())
     except OSError as error:
-        raise BrokenKata(f"the solution cannot be read: {error}") from None
+        raise BrokenKata(f"can't read the solution: {error}") from None
 
 
 def expected(kind: type[T], answer: Answer | Accident) -> T | Accident:
-    """The answer. Raises TypeError if it is of another kind."""
+    """The answer. Raises TypeError if it has another type."""
     if not isinstance(answer, (kind, Accident)):
-        raise TypeError(f"a worker was asked for its {kind.__name__} and answered {answer!r}")
+        raise TypeError(f"a worker must answer a {kind.__name__}, and answered {answer!r}")
     return answer
 
 
 @dataclass(frozen=True, eq=False)
 class LaunchClient:
-    """Asks about the launch of one file, in one case, each question once.
+    """Asks about the launch of one file in one case, each question once.
 
-    `chips` are those to compile for; it is traced for the first. Each question about the learner's
-    launch may take `seconds`. Without a `solution`, the file is the learner's.
+    The launch is traced for the first of `chips`, and compiled for all. Each question about the
+    learner's launch may take `seconds`. The file is the learner's, unless `solution` is set.
     """
 
     queues: WorkerQueues
@@ -169,10 +168,10 @@ class LaunchClient:
     _known: dict[str, Any] = field(default_factory=dict[str, Any], init=False)
 
     def _once(self, name: str, ask: Callable[[], T]) -> T:
-        """What `ask` returns, asked once.
+        """The result of `ask`, which is called once for each name.
 
-        Python 3.11 computes a `cached_property` for one object at a time, under a lock. A kernel
-        that hangs in one thread would keep all others waiting.
+        `cached_property` doesn't work here: Python 3.11 computes it under a lock for all objects,
+        so a kernel that hangs in one thread would block all others.
         """
         if name not in self._known:
             self._known[name] = ask()
@@ -180,7 +179,7 @@ class LaunchClient:
 
     @property
     def device(self) -> TargetDevice:
-        """What the launch is traced for."""
+        """The device that the launch is traced for."""
         return TargetDevice(self.chips[0], self.kata.key.target.name, self.kata.key.mesh)
 
     @property
@@ -195,19 +194,19 @@ class LaunchClient:
     @property
     def trace_question(self) -> TraceLaunch:
         types = tuple(ArrayType(array.dtype, array.shape) for array in self.reference.inputs)
-        what = (self.source, self.kata.name, types, self.reference.keywords)
-        return TraceLaunch(*what, self.device)
+        launch = (self.source, self.kata.name, types, self.reference.keywords)
+        return TraceLaunch(*launch, self.device)
 
     @property
     def _tracer(self) -> RequestQueue:
-        """The queue of the process that imports the file: a learner's has its own process."""
+        """The queue of the process that imports the file. A learner's file has its own process."""
         if self.solution:
             return self.queues.trusted
         self.queues.pool.attempt(self.source)
         return self.queues.attempting
 
     def begin_trace(self) -> None:
-        """Begin to trace, without waiting for the answer."""
+        """Start tracing, without waiting for the answer."""
         self._tracer.ask(self.trace_question, self.seconds)
 
     @property
@@ -218,7 +217,7 @@ class LaunchClient:
         return expected(Traced, self._tracer.answer(self.trace_question, self.seconds))
 
     def begin_compiling(self) -> None:
-        """Begin to compile, without waiting for the answer; for some targets, nothing."""
+        """Start compiling, without waiting for the answer; does nothing for some targets."""
 
     def compiled(self) -> Any:
         """The launch, compiled for the chips."""
@@ -247,7 +246,7 @@ class LaunchClient:
         )
 
     def _run_question(self, traced: Traced) -> RunTrace | ReadTrace:
-        """The question that `run` asks. At production size, a kernel's trace is only read."""
+        """The question of `run`. At production size, a kernel's trace is only read."""
         if self.case.production and self.kata.key.kernel:
             return ReadTrace(*self.about(traced), self.kata.name)
         eager = eager_copies(self.case)
@@ -255,24 +254,24 @@ class LaunchClient:
         return RunTrace(*launch, self.mode, self.case.seed, eager=eager)
 
     def clues(self, _observed: Observation) -> Clues:
-        """More about a launch whose results are wrong; nothing if it can't be had."""
+        """More about a launch with wrong results; empty if nothing can be found."""
         return Clues()
 
     def on_this_tpu(self) -> Observation | Accident | None:
-        """The launch, run on the TPU of this machine; None if it isn't run on one."""
+        """The launch's run on the TPU of this machine; None without such a run."""
         return None
 
 
 def _observation(ran: RunResult) -> Observation:
-    """What a worker has seen of a launch. The names of both classes' fields agree."""
+    """A worker's result as an Observation, which has fields of the same names."""
     names = (field.name for field in dataclasses.fields(ran))
     return Observation(**{name: getattr(ran, name) for name in names})
 
 
 class TpuRunner:
-    """Runs launches on the TPU of this machine, in a process that starts with the first of them.
+    """Runs launches on the TPU of this machine, in a process that starts with the first launch.
 
-    A TPU that can't be used is noted, and not tried again.
+    If the TPU can't be used, it gives a note, and doesn't try again.
     """
 
     def __init__(self) -> None:
@@ -283,8 +282,10 @@ class TpuRunner:
         self._notes: list[str] = []
 
     def ran(self, question: RunTrace, seconds: float | None) -> Answer | Accident | None:
-        """The result of a launch, compiled for the TPU; None if the TPU can't be used, or if a
-        launch of the same file has hung on it."""
+        """The result of a launch that is compiled for the TPU.
+
+        None if the TPU can't be used, or if a launch of the same file has hung on it.
+        """
         if self._why_not or question.source.file in self._hung:
             return None
         question = dataclasses.replace(question, mode=Mode.COMPILED)
@@ -292,7 +293,7 @@ class TpuRunner:
             answer = self._queue.answer(question, seconds)
         except SandboxError as error:
             self._why_not = str(error).splitlines()[-1]
-            self._notes.append(f"nothing runs on the TPU, which can't be used: {self._why_not}")
+            self._notes.append(f"this machine's TPU can't be used: {self._why_not}")
             self.close()
             return None
         if isinstance(answer, Accident) and answer.stuck:
@@ -300,7 +301,7 @@ class TpuRunner:
         return answer
 
     def take_notes(self) -> tuple[str, ...]:
-        """The notes since this was called last; they change no verdict."""
+        """The notes since the last call. They change no verdict."""
         notes, self._notes = tuple(self._notes), []
         return notes
 
@@ -333,7 +334,7 @@ class TpuLaunchClient(LaunchClient):
         return Predict(source, trace, inputs, on_chip, self.events)
 
     def compiled(self) -> OnChip | Accident:
-        """The launch on each chip; the first problem on the way to them."""
+        """The predictions for the launch on each chip, or the first problem."""
         traced = self.traced
         if isinstance(traced, Accident):
             return traced
@@ -360,9 +361,9 @@ class TpuLaunchClient(LaunchClient):
         return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
     def clues(self, observed: Observation) -> Clues:
-        """More about a launch whose results are wrong; nothing if it can't be had.
+        """More about a launch with wrong results; empty if nothing can be found.
 
-        It is run with zeros in unwritten memory only if a result holds NaN.
+        It runs with zeros in unwritten memory only if a result contains NaN.
         """
         traced = self.traced
         if isinstance(traced, Accident) or observed.trace is None:
@@ -385,9 +386,9 @@ class TpuLaunchClient(LaunchClient):
         )
 
     def repeats(self) -> Repeats:
-        """The launch with its steps in another order on one core, and with another seed.
+        """Run the launch with its steps in another order on one core, and with another seed.
 
-        Raises BrokenKata where the key's [random] names no seed.
+        Raises BrokenKata if the key's [random] names no seed of the spec.
         """
         random, case = self.kata.key.random, self.case
         assert random
@@ -408,9 +409,9 @@ class TpuLaunchClient(LaunchClient):
         return ran if isinstance(ran, Accident) else _observation(ran)
 
     def on_this_tpu(self) -> Observation | Accident | None:
-        """The launch, run on the TPU of this machine; None if there is none.
+        """The launch's run on the TPU of this machine; None if there is no TPU.
 
-        Also None for katas whose values are not compared on a single TPU.
+        Also None for katas whose values can't be compared on a single TPU.
         """
         key = self.kata.key
         elsewhere = key.mesh or key.random or key.tested or not key.kernel

@@ -29,7 +29,7 @@ TRIES = 3  # fork servers that are started for one worker
 
 
 class SandboxError(RuntimeError):
-    """No worker could be started: jax is missing or broken, or the backend is another one."""
+    """No worker could be started: jax is missing or broken, or has chosen another backend."""
 
 
 class Process:
@@ -45,7 +45,7 @@ class Process:
         return self._gone() if answer is None else bool(answer)
 
     def wait(self) -> int | None:
-        """Wait for its end; the exit code, or minus the signal that ended it.
+        """Wait for its end. Returns the exit code, or minus the signal that ended it.
 
         None if the fork server has died.
         """
@@ -55,7 +55,7 @@ class Process:
         return code
 
     def _end_unseen(self) -> None:
-        """Kill it: only the fork server, which has died, could have waited for its end."""
+        """Kill it. Only the fork server could have waited for its end, but it has died."""
         until = time.monotonic() + UNSEEN_SECONDS
         while not self._gone() and time.monotonic() < until:
             with contextlib.suppress(ProcessLookupError):
@@ -63,7 +63,7 @@ class Process:
             time.sleep(0.01)
 
     def _gone(self) -> bool:
-        """Whether the process has ended, also where nobody takes note of it."""
+        """Whether the process has ended, even if its parent hasn't waited for it."""
         with contextlib.suppress(OSError):
             state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
             return state.split()[0] in "ZX"
@@ -89,8 +89,8 @@ def _answer(
 class Launcher:
     """Starts worker processes: forks of a fork server where forking is safe, else new processes.
 
-    The fork server begins to import jax at once; one that dies later is started again. `folder` is
-    where the processes write; it is removed with them.
+    The fork server imports jax immediately; if it dies later, a new one starts. The processes write
+    to `folder`, which is removed when they end.
     """
 
     def __init__(
@@ -117,30 +117,30 @@ class Launcher:
         )
 
     def new_files(self) -> WorkerFiles:
-        """The folder of the worker that is started next."""
+        """Make the folder of the next worker."""
         self._workers += 1
         files = WorkerFiles(self.folder / str(self._workers))
         files.make()
         return files
 
     def start(self, theirs: socket.socket, files: WorkerFiles, role: WorkerRole) -> Process:
-        """Start a worker that serves the socket `theirs` at a role. Raises SandboxError."""
+        """Start a worker with a role, which serves the socket `theirs`. Raises SandboxError."""
         order = StartWorker(role, int(files.folder.name))
         for _ in range(TRIES):
             if pid := _answer(self._server, order, theirs.fileno()):
                 self._has_forked = True
                 return Process(pid, self._server)
             if not self._has_forked and self.printed():
-                break  # it could not even begin, and has printed why
+                break  # it could not even start, and has printed why
             self._server.close()
             self._server, self._has_forked = self._started(), False
         raise SandboxError(self.printed() or "the process that imports jax has died")
 
     def printed(self) -> str:
-        """What a fork server has printed, such as why it could not start."""
+        """The fork server's output, such as why it could not start."""
         return self._server.printed().strip()
 
     def close(self) -> None:
-        """End the fork server and every worker that it has started; remove what they wrote."""
+        """End the fork server and all of its workers; remove their files."""
         self._server.close()
         removed(self.folder)

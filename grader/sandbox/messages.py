@@ -41,11 +41,11 @@ from pallascope.tpu.pipeline_steps import LaunchMotion
 class WorkerRole(enum.Enum):
     """The role of a worker process."""
 
-    TRUSTED = "trusted"  # imports solutions: inputs, what must come back, the solution's traces
-    ATTEMPTING = "attempting"  # imports the learner's present kata, and traces it
-    SPARE = "spare"  # will attempt; it is warm, and has imported no kata yet
+    TRUSTED = "trusted"  # imports solutions: inputs, expected results, the solution's traces
+    ATTEMPTING = "attempting"  # imports the learner's current kata, and traces it
+    SPARE = "spare"  # will become ATTEMPTING; it is warm, and has imported no kata yet
     RUNNING = "running"  # runs traces
-    MESHED = "meshed"  # runs traces of launches that are for several devices
+    MESHED = "meshed"  # runs traces of launches for several devices
     COMPILING = "compiling"  # lowers and compiles traces for TPUs
 
 
@@ -54,9 +54,9 @@ class WorkerRole(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EvaluateReference:
-    """Inputs and, `evaluated`, what must come back. At real sizes that takes long.
+    """Evaluate inputs and, if `evaluated`, the expected results, which takes long at real sizes.
 
-    Without a `spec` there are no inputs, and what must come back has the types `results`.
+    Without a `spec` the kata has no inputs, and its results have the types `results`.
     """
 
     source: SourceFile
@@ -69,7 +69,7 @@ class EvaluateReference:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateBlocks:
-    """What the spec makes of the first and the last block alone of each input of these kernels."""
+    """Evaluate the spec for only the first and only the last block of each input of `calls`."""
 
     source: SourceFile
     name: str
@@ -80,7 +80,7 @@ class EvaluateBlocks:
 
 @dataclass(frozen=True, slots=True)
 class EstimateXla:
-    """What XLA expects of the spec on a chip, without Pallas."""
+    """Estimate the time of XLA's program for the spec on a chip, without Pallas."""
 
     source: SourceFile
     name: str
@@ -91,7 +91,7 @@ class EstimateXla:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What these functions of the file take on a chip at best, and, if wanted, XLA's programs."""
+    """Find the lower bounds of functions of the file on a chip and, if `ask_xla`, XLA's costs."""
 
     source: SourceFile
     case: Case
@@ -105,7 +105,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class TryTest:
-    """Import the file and call its test, with a launch that the pool runs: see `Called`."""
+    """Import the file and call its test with a launch that the pool runs: see `LaunchCalled`."""
 
     source: SourceFile
     name: str
@@ -113,7 +113,7 @@ class TryTest:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What the launch has returned to the test, or why it raises."""
+    """The launch's results for the test, or the error that the launch raises there."""
 
     source: SourceFile
     outputs: tuple[Array, ...] = ()
@@ -136,7 +136,8 @@ class TargetDevice:
 class TraceLaunch:
     """Import the file and trace its launch for a device. The worker doesn't get the inputs' values.
 
-    The launch is the one that the file's test hands over; `by_name`, the function of that name.
+    The file's test passes the launch to `hidden_case.grade`. If `by_name`, the launch is the
+    function `name`.
     """
 
     source: SourceFile
@@ -153,9 +154,8 @@ class TraceLaunch:
 def eager_copies(case: Case) -> bool:
     """Whether copies that a kernel starts by hand happen at their start, and not at their wait.
 
-    Every second hidden case, from the second on. What is wrong with starts and waits is found in
-    both ways (`pallascope/kernels/dma_hazards.py`); values that are right by luck differ between
-    the two.
+    True for every second hidden case, from the second on. Both ways find wrong starts and waits
+    (`pallascope/kernels/dma_hazards.py`), but values that are right by luck differ between them.
     """
     return case.index % 2 == 1
 
@@ -174,7 +174,7 @@ class TraceQuestion:
 class ReadTrace(TraceQuestion):
     """Read the trace of the launch `name` without running it.
 
-    Of a launch for a GPU, also look for wrong orders of its accesses, if `followed`.
+    If `followed`, also look for accesses in a wrong order. This is for launches for GPUs.
     """
 
     name: str
@@ -185,8 +185,8 @@ class ReadTrace(TraceQuestion):
 class RunTrace(TraceQuestion):
     """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
-    Copies that it starts by hand happen when they are waited for, or, `eager`, when they start.
-    A launch for a GPU runs in Mosaic GPU's interpreter in every mode.
+    Copies that the kernel starts by hand happen at their wait or, if `eager`, at their start. A
+    launch for a GPU runs in Mosaic GPU's interpreter in every mode.
     """
 
     name: str
@@ -198,7 +198,8 @@ class RunTrace(TraceQuestion):
 
 @dataclass(frozen=True, slots=True)
 class InvestigateRun(TraceQuestion):
-    """Look for the cause of a wrong result, also by a run `with_zeros` in unwritten memory."""
+    """Look for the cause of a wrong result; `with_zeros`, also by a run with zeros in unwritten
+    memory."""
 
     mode: Mode
     seed: int
@@ -222,7 +223,7 @@ class CompileForGpu(TraceQuestion):
 
 @dataclass(frozen=True, slots=True)
 class FollowBlocks(TraceQuestion):
-    """Follow the launch's blocks, step by step."""
+    """Find the positions of the launch's blocks, step by step."""
 
 
 # ---- to any ----
@@ -230,9 +231,9 @@ class FollowBlocks(TraceQuestion):
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Trace a kernel of no meaning, run it in this mode, compile it for these chips.
+    """Trace a dummy kernel, run it in this mode, and compile it for these chips.
 
-    What a process does slowly the first time is then over. Unless it `compiles`, the chips'
+    After that, the process has done everything that is slow the first time. Unless `compiles`, the
     compiler is only loaded.
     """
 
@@ -264,7 +265,7 @@ Question = (
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A launch as bytes, or why there is none. `broken_annotation` is what jaxtyping says."""
+    """A launch as bytes, or the problem. `broken_annotation` is jaxtyping's error message."""
 
     problem: Problem | None = None
     trace: bytes = b""
@@ -274,7 +275,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class LaunchCalled:
-    """A test calls the launch: answered by `Returned`, and then the test goes on."""
+    """A test calls the launch. After the reply, `Returned`, the test goes on."""
 
     inputs: tuple[Array, ...]
     keywords: dict[str, int]
@@ -282,7 +283,7 @@ class LaunchCalled:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTest:
-    """A test has ended, with whatever it raised."""
+    """A test has ended, and may have raised."""
 
     problem: Problem | None = None
     printed: str = ""
@@ -290,7 +291,7 @@ class FinishedTest:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What was read from a trace, and what came of running it, if it was run."""
+    """The data of a trace and, if it was run, the result of the run."""
 
     problem: Problem | None = None
     trace: Trace | None = None
@@ -304,7 +305,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class Investigated:
-    """The part of the clues that a trace gives away."""
+    """The clues that come from a trace."""
 
     walk: OutputBlocks | None = None
     with_zeros: tuple[Array, ...] = ()
@@ -313,19 +314,19 @@ class Investigated:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What single blocks contribute."""
+    """The spec's results for single blocks."""
 
     shares: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NoEstimate:
-    """XLA's compiler could not be asked, or has no estimate."""
+    """XLA's compiler is not available, or gives no estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """The kernel of no meaning is done with."""
+    """The dummy kernel has run, and is compiled."""
 
 
 Answer = (
@@ -349,7 +350,7 @@ Answer = (
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first thing a worker says, when it is ready."""
+    """A worker's first message, when it is ready."""
 
     backend: str
     jax: str
@@ -358,14 +359,14 @@ class Hello:
 #: The exit code of a worker whose connection to the grader is closed.
 CONNECTION_CLOSED = 71
 
-# ---- what may answer what ----
+# ---- the answers to each question ----
 
-MOST_TOLD = 1 << 20  # bytes that a process with a learner's file says of a launch, beside arrays
+MOST_TOLD = 1 << 20  # bytes of an answer from a process with a learner's file, without arrays
 MOST_TRACED = MOST_TOLD + (64 << 20)  # and with a trace, or arrays; see kernels.carrier.limits
-#: Characters of an exception's class and text. Patterns are searched for in both, in pytest's
-#: process: of some patterns that takes as long as the square of the length.
+#: Characters of an exception's class and text. pytest's process searches both for patterns, and for
+#: some patterns the time grows with the square of the length.
 KIND_LIMIT, MESSAGE_LIMIT = 500, 4_000
-#: What `shortened` adds to a text that it has cut.
+#: Room for the characters that `shortened` adds to a text that it has cut.
 _ROOM = 100
 
 #: By question: the types of its answers.
@@ -385,16 +386,16 @@ _ANSWERS: dict[type, Any] = {
     FollowBlocks: LaunchMotion,
     Warm: Warmed,
 }
-#: Where an exception may have been raised, by who tells of it.
+#: The stages that an exception may have, by the type of the answer.
 _STAGES = {Traced: (Stage.IMPORT, Stage.TRACE), FinishedTest: (Stage.IMPORT, Stage.RUN)}
 
 
 def understood(message: bytes, question: Question, stranger: bool) -> Answer:
-    """The answer to a question, its texts printable. Raises TypeError or ValueError for any other.
+    """The answer to a question, with printable texts.
 
-    A `stranger` has imported a learner's file, which may say anything: its answers are bounded, and
-    the lines that an exception passed through are taken from the file. RecursionError and
-    struct.error are raised for what is no message.
+    A `stranger` has imported a learner's file, so it may send anything: its answers are bounded,
+    and an exception's lines are read from the file. Raises TypeError or ValueError for an answer
+    to another question, also RecursionError and struct.error for bytes that aren't a message.
     """
     if stranger and len(message) > MOST_TRACED:
         raise ValueError(f"an answer of {len(message)} bytes")
@@ -411,7 +412,7 @@ def understood(message: bytes, question: Question, stranger: bool) -> Answer:
 
 
 def _bounded(problem: Problem, source: SourceFile, stages: tuple[Stage, ...]) -> Problem:
-    """A learner's exception as far as it can be believed. Raises ValueError."""
+    """A learner's exception, bounded and with lines of the file. Raises ValueError."""
     if problem.stage not in stages:
         raise ValueError(f"an exception while it should {problem.stage.value}")
     places = [each and place_in(source, each.line) for each in (problem.place, problem.within)]
@@ -427,6 +428,6 @@ def _bounded(problem: Problem, source: SourceFile, stages: tuple[Stage, ...]) ->
 
 
 def place_in(source: SourceFile, line: int) -> SourceLine:
-    """A line of a file, its text printable."""
+    """A line of a file, with printable text."""
     place = source.place(line)
     return SourceLine(place.line, printable(place.text))

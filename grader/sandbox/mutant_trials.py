@@ -1,8 +1,8 @@
 """Tries a learner's test on mutants of the kernel under test.
 
-The test runs in the process that imported the learner's file. Where it calls the launch, the call
-comes here: the solution's file with a planted kernel is traced by the worker that knows solutions,
-and run with the test's arrays like any other launch. So the kernels never come near the test.
+The test runs in the process that imported the learner's file. It sends each call of the launch to
+this module. The solution's worker traces the solution's file with a planted kernel, which then runs
+with the test's arrays like any other launch. So the test's process never has the kernels.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from pallascope.model import (
 )
 from pallascope.tools.arrays import dtype_of
 
-#: Calls of one kernel by one test; more are refused, and of a test that goes on, no answer is
-#: waited for.
+#: Calls of one kernel by one test. Further calls raise, and after as many again the test counts as
+#: endless.
 MOST_CALLS = 40
-#: What a launch is called with, at most: a size, arrays, and dimensions of an array.
+#: The largest size, number of arrays, and number of dimensions that a launch accepts.
 MOST_SIZE, MOST_ARRAYS, MOST_AXES = 1 << 40, 64, 32
-#: What a planted kernel raises whose text is at fault, whatever it is called with.
+#: Exceptions of a planted kernel whose text is wrong, independent of its arguments.
 BROKEN = ("SyntaxError", "IndentationError", "NameError", "AttributeError")
-#: Results that are kept: a test calls each kernel with the same arrays.
+#: The number of cached results: a test calls each kernel with the same arrays.
 KEPT = 64
 
 
 class BrokenPlanted(Exception):
-    """A planted kernel can't be used: nobody's test can be graded with it."""
+    """A planted kernel is broken, so no test can be graded with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialSubject:
-    """What is tried: whose test, and the launch in the solution's file that it is to test."""
+    """A learner's test, and the launch in the solution's file that it has to test."""
 
     written: SourceFile
     name: str  # of the kata
@@ -72,7 +72,7 @@ class TrialSubject:
 
 
 class MutantTrials:
-    """Tries tests; remembers what the kernels have returned."""
+    """Tries tests; caches the kernels' results."""
 
     def __init__(
         self, trusted: RequestQueue, attempting: RequestQueue, running: RequestQueue
@@ -85,9 +85,9 @@ class MutantTrials:
     def of(
         self, subject: TrialSubject, kernels: Iterable[Planted], seconds: float | None
     ) -> Observation | Accident:
-        """What a test says of each kernel; the problem with the file where it does not get so far.
+        """The test's verdict on each kernel, or the problem of a file that gets no verdict.
 
-        Raises BrokenPlanted where a planted kernel does not fit the solution.
+        Raises BrokenPlanted if a planted kernel doesn't fit the solution.
         """
         trials: list[Trial] = []
         printed = ""
@@ -104,7 +104,7 @@ class MutantTrials:
     def _tried(
         self, subject: TrialSubject, kernel: Planted, seconds: float | None
     ) -> tuple[FinishedTest | Accident, int]:
-        """How the test ends, and how often it called the kernel."""
+        """The end of the test, and the number of its calls."""
         calls = 0
 
         def once(limit: float | None) -> FinishedTest | Accident | None:
@@ -119,7 +119,7 @@ class MutantTrials:
     def _tried_once(
         self, subject: TrialSubject, kernel: Planted, seconds: float | None
     ) -> tuple[FinishedTest | Accident | None, int]:
-        """The same, tried once; None where the test goes on calling the kernel."""
+        """The same, tried once; None if the test doesn't stop calling the kernel."""
         try:
             text = planted_version(subject.solution.content.decode(), kernel)
         except ValueError as error:
@@ -127,12 +127,12 @@ class MutantTrials:
         source = SourceFile(subject.solution.file, text.encode())
         question: TryTest | Returned = TryTest(subject.written, subject.name)
         for calls in range(2 * MOST_CALLS):
-            # Not twice: a new process has called no kernel, so it can't take a result.
+            # Not twice: a new process has no open call, so it can't receive a result.
             answer = self._attempting.answer(question, seconds, keep=False, twice=False)
             if isinstance(answer, FinishedTest | Accident):
                 return answer, calls
             if not isinstance(answer, LaunchCalled):
-                raise TypeError(f"a test was called and answered {answer!r}")
+                raise TypeError(f"a worker was to call a test and answered {answer!r}")
             question = self._result(subject, source, answer, seconds, calls >= MOST_CALLS)
         return None, 2 * MOST_CALLS
 
@@ -144,7 +144,7 @@ class MutantTrials:
         seconds: float | None,
         late: bool,
     ) -> Returned:
-        """What a version of the launch returns for what the test has called it with."""
+        """The results of a version of the launch for a test's call."""
         if late:
             return Returned(subject.written, error=f"more than {MOST_CALLS} calls of the launch")
         if why := _unsound(called):
@@ -195,14 +195,14 @@ def _in_words(why: object) -> str:
             return f"{why.kind}: {why.message.partition(chr(10))[0]}"
         case Accident():
             return why.phrase
-    raise TypeError(f"a worker was asked about a launch and answered {why!r}")
+    raise TypeError(f"a worker answered {why!r} to a question about a launch")
 
 
 def _unsound(called: LaunchCalled) -> str:
-    """Why these can't be a launch's inputs: a process with somebody's code in it has sent them."""
+    """Why a launch can't have these inputs; a process with a learner's code may send anything."""
     for name, size in called.keywords.items():
         if not name.isidentifier() or abs(size) > MOST_SIZE:
-            return f"{name[:100]}: no launch takes such a size"
+            return f"{name[:100]}: not a size that a launch takes"
     if len(called.inputs) > MOST_ARRAYS:
         return f"more than {MOST_ARRAYS} arrays"
     for array in called.inputs:

@@ -1,14 +1,12 @@
-"""Limits of memory and files of a worker, and ends of orphans.
+"""Limits a worker's memory and files, and ends orphaned processes.
 
-How much of the machine a worker may take, where no filter of calls can say. Linux alone.
-Each limit is this process's own, and cannot be raised again. What is beyond it is refused: an
-error in Python, and no harm to others.
+A filter of system calls can't limit amounts, so each worker limits itself; only on Linux. It can't
+raise its limits again. Requests beyond a limit fail with a Python error and don't affect others.
 
-Memory that processes hold, and that ran out: the operating system then kills one, and counts.
+If the machine runs out of memory, the operating system kills a process and counts it: see `kills`.
 
-Ends workers, and what they leave running: a process can leave its group and its parent.
-On Linux the orphans of a worker become children of the nearest ancestor that has asked for them,
-which is the fork server.
+Processes that a worker starts can leave its process group and its parent. On Linux such orphans
+become children of the nearest ancestor that adopts them, which is the fork server. It ends them.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ from typing import Protocol
 from grader.sandbox.isolation.seccomp import Libc
 
 MEMORY = 8 << 30  # bytes of private memory; grading a matmul takes about 5 % of it
-FILE = 256 << 20  # bytes of each file, what is printed among them
+FILE = 256 << 20  # bytes of each file, including the printed output
 FILES = 1024  # open at a time
-THREADS = 4096  # beyond those that all processes of the machine have; root has no such limit
+THREADS = 4096  # in addition to all threads of the machine; root has no such limit
 
 
 def limit_memory() -> None:
-    """Let growth without end fail in this process instead of on the learner's machine.
+    """Limit this process's memory, so that endless growth doesn't exhaust the machine.
 
-    On the CPU only: drivers of accelerators map far more than they use.
+    Only for the CPU: drivers of accelerators map far more memory than they use.
     """
     if sys.platform == "linux":
         import resource
@@ -43,11 +41,11 @@ def limit_memory() -> None:
 
 
 def limit_strangers() -> None:
-    """What a process that imports a kata may take beside memory."""
+    """Limit the files and threads of this process, which imports a kata."""
     if sys.platform == "linux":
         import resource
 
-        _lower(resource.RLIMIT_CORE, 0)  # the kernel writes a crash's memory, wherever it likes
+        _lower(resource.RLIMIT_CORE, 0)  # the kernel may write core dumps to any folder
         _lower(resource.RLIMIT_FSIZE, FILE)
         _lower(resource.RLIMIT_NOFILE, FILES)
         if now := _tasks():
@@ -64,7 +62,7 @@ def _lower(which: int, most: int) -> None:
 
 
 def _tasks() -> int:
-    """How many threads there are on this machine now; 0 where it doesn't say."""
+    """The number of threads on this machine now; 0 if it is unknown."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     return 0
@@ -74,14 +72,16 @@ _COUNTS = Path("/proc/vmstat")
 
 
 def asked(pid: int) -> int:
-    """Bytes of private memory that a process has asked for, as its limit counts them; 0 where the
-    operating system doesn't say."""
+    """Bytes of private memory that a process has requested, as its limit counts them; 0 if the
+    operating system doesn't give them."""
     return _pages(pid)[5] * os.sysconf("SC_PAGE_SIZE")
 
 
 def used(pid: int) -> int:
-    """Bytes of memory that a process has filled and that are no file's, those included that it
-    shares with the process it was forked from; 0 where the operating system doesn't say."""
+    """Bytes of resident memory of a process that don't belong to files; 0 if they are unknown.
+
+    They include memory that it shares with the process that it was forked from.
+    """
     _, resident, of_files, *_ = _pages(pid)
     return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
 
@@ -93,7 +93,7 @@ def _pages(pid: int) -> list[int]:
 
 
 def kills(counts: Path = _COUNTS) -> int:
-    """How many processes Linux has killed for lack of memory since it started; 0 elsewhere."""
+    """The number of processes that Linux has killed for lack of memory; 0 on other systems."""
     with contextlib.suppress(OSError):
         if found := re.search(r"^oom_kill (\d+)$", counts.read_text(), re.MULTILINE):
             return int(found.group(1))
@@ -101,12 +101,12 @@ def kills(counts: Path = _COUNTS) -> int:
 
 
 _CHILD_SUBREAPER = 36  # prctl's option
-SECONDS = 2.0  # for the end of what was killed; what forks faster than that gets away
+SECONDS = 2.0  # for killed processes to end; a faster chain of forks escapes
 PAUSE = 0.001
 
 
 class Child(Protocol):
-    """A process that this one has started, as `subprocess.Popen` is one."""
+    """A process that this one has started, such as a `subprocess.Popen`."""
 
     @property
     def pid(self) -> int: ...
@@ -121,7 +121,7 @@ class Child(Protocol):
 
 
 def kill_groups(children: Collection[Child]) -> None:
-    """Kill these children, each with its process group, and wait for their ends."""
+    """Kill these children, each with its process group, and wait until they end."""
     for child in children:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -131,14 +131,14 @@ def kill_groups(children: Collection[Child]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Be the parent of all descendants whose own parents end; on Linux alone."""
+    """Become the parent of all descendants whose parents end; only on Linux."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             Libc().control(_CHILD_SUBREAPER, 1)
 
 
 def kill_children(spared: Collection[int] = ()) -> None:
-    """Kill this process's children, those that its children leave, and so on, but for `spared`."""
+    """Kill this process's children except `spared`, then the orphans of those, and so on."""
     until = time.monotonic() + SECONDS
     while strays := [child for child in children() if child not in spared]:
         for stray in strays:
@@ -152,7 +152,7 @@ def kill_children(spared: Collection[int] = ()) -> None:
 
 
 def children() -> set[int]:
-    """The numbers of this process's children, those that ended unseen among them."""
+    """The numbers of this process's children, including zombies."""
     try:
         return set(_listed())
     except OSError:
@@ -165,7 +165,7 @@ def _listed() -> Iterator[int]:
 
 
 def _found() -> Iterator[int]:
-    """The same from kernels that keep no such list."""
+    """The same on kernels that have no such list."""
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # number (name) state parent ...; the name may hold anything

@@ -1,4 +1,4 @@
-"""A queue of questions to one worker, asked ahead of time."""
+"""A queue of questions to one worker, which can be sent ahead of time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from grader.sandbox.worker_pool import Stopped, Worker
 from pallascope.model import Accident
 from pallascope.tools import codec
 
-#: For what is asked of a solution.
+#: For questions about a solution.
 SECONDS = 60.0
-#: Bytes of answers that one line keeps. Of a large kata and seed, a reference has 10 MB.
+#: Bytes of answers that one queue caches. The reference of a large kata has 10 MB.
 MOST_KEPT = 256 << 20
 
 
@@ -28,16 +28,16 @@ class _Pending:
 class _Answered:
     question: Question
     answer: Answer | Accident
-    size: int = 0  # in bytes, once it has been taken and is kept
+    size: int = 0  # in bytes, once it has been taken and is cached
 
 
 class RequestQueue:
-    """Has a worker begin ahead of time, and keeps what it answers until that is taken.
+    """Sends questions to a worker ahead of time, and keeps each answer until it is taken.
 
-    `worker` gives the process that is there now, or raises Stopped. Where it dies over a question,
-    the others go to its successor. `kept` is how many of the latest answers stay for whoever asks
-    the same again, and `most` how many bytes they may have together. To `killed` goes each answer
-    that is missing since its process was killed from outside.
+    `worker` returns the current process, or raises Stopped. If the process dies over a question,
+    the other questions go to its successor. The queue caches the `kept` latest answers, with at
+    most `most` bytes together. Answers that are missing because their process was killed from
+    outside are appended to `killed`.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class RequestQueue:
         self._worker = worker
         self._killed = [] if killed is None else killed
         self._kept, self._most = kept, most
-        self._asking: Worker | None = None  # of whom the pending questions were asked
+        self._asking: Worker | None = None  # the worker that has the pending questions
         self._pending: list[_Pending] = []
         self._answered: list[_Answered] = []
 
     def ask(self, question: Question, seconds: float | None = SECONDS) -> None:
-        """Have the worker begin, unless it was asked the same before.
+        """Send a question, unless the same was sent before.
 
-        It has so many seconds (None: any number) from when it is waited for.
+        The limit in seconds (None: no limit) starts when somebody waits for the answer.
         """
         asked = (pending.question for pending in self._pending)
         if question in asked or self._place(question) is not None:
@@ -72,10 +72,10 @@ class RequestQueue:
         keep: bool = True,
         twice: bool = True,
     ) -> Answer | Accident:
-        """Ask, and wait for the answer. A case may be prepared and never graded: -x, for one.
+        """Send a question, unless it was sent ahead, and wait for the answer.
 
-        Without `keep`, nobody is going to ask the same again. After a hang or a crash, a new
-        process is asked once more; not `twice` where a new process couldn't answer the question.
+        With `keep`, the answer may be cached. After a hang or a crash, a new process gets the
+        question once more, unless `twice` is off because a new process couldn't answer it.
         """
         if not twice:
             return self._answer(question, seconds, keep)
@@ -100,19 +100,19 @@ class RequestQueue:
         return found.answer
 
     def _forget(self) -> None:
-        """Let go of the oldest of those that were taken, until the others may be kept."""
+        """Drop the oldest cached answers until the others are within the limits."""
         kept = [each for each in self._answered if each.size]
         while len(kept) > self._kept or sum(each.size for each in kept) > self._most:
             self._answered.remove(kept.pop(0))
 
     def drop_pending(self) -> None:
-        """Forget the questions that are not answered yet, and end the worker that has them."""
+        """Forget the open questions, and end the worker that has them."""
         if self._pending and self._asking:
             self._asking.kill()
         self._pending.clear()
 
     def warm(self, question: Warm) -> None:
-        """Have a process begin with this that has not been asked anything; nobody asks for more."""
+        """Warm up a process that has had no question yet. Its answer is dropped."""
         if self._worker() is not self._asking:
             self._ask_again_if_new()
             self._send(_Pending(question, SECONDS, wanted=False))
@@ -139,7 +139,7 @@ class RequestQueue:
             worker.ask(pending.question)
 
     def _receive(self) -> None:
-        """Take the answer to the question that was asked first."""
+        """Wait for the answer to the oldest open question, and keep it if it is wanted."""
         self._ask_again_if_new()
         assert self._asking is not None
         first = self._pending.pop(0)

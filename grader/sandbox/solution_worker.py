@@ -27,9 +27,9 @@ from pallascope.tpu.libtpu import CompilerUnavailable
 
 
 def answer(question: Question) -> Answer:
-    """Answer a question about a solution, which is imported for each: they are few.
+    """Answer a question about a solution. Imports the solution each time, as questions are few.
 
-    Raises TypeError for any other.
+    Raises TypeError for any other question.
     """
     match question:
         case EvaluateReference():
@@ -42,7 +42,7 @@ def answer(question: Question) -> Answer:
             return _estimate(question)
         case Measure():
             return _measured(question)
-    raise TypeError(f"a worker that solves was asked {type(question).__name__}")
+    raise TypeError(f"the solution's worker got a question {type(question).__name__}")
 
 
 def _reference(question: EvaluateReference) -> Answer:
@@ -72,7 +72,7 @@ def _shares(question: EvaluateBlocks) -> Shares:
 
 
 def _estimate(question: EstimateXla) -> Answer:
-    """XLA's estimate for the spec; none where its compiler can't be had."""
+    """XLA's estimate for the spec; NoEstimate without its compiler."""
     values = list(map(specs.trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.IMPORT) as caught:
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)

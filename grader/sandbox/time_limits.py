@@ -3,12 +3,12 @@
 A limit of T seconds counts CPU time as well as wall time. After T seconds of wall time, the pool
 inspects the process:
 
-- One of its threads has used T seconds of CPU time: the process hangs.
-- All of its threads sleep, and still sleep IDLE seconds later: the process hangs.
-- Otherwise the machine has kept it waiting, and it gets up to MOST * T seconds.
+- If one of its threads has used T seconds of CPU time, the process hangs.
+- If all of its threads sleep, and still sleep IDLE seconds later, the process hangs.
+- Otherwise the machine has delayed the process, which gets up to MOST * T seconds.
 
-After a hang or a crash, `asked_twice` asks a new process once more. If nothing kept the first one
-waiting, the second gets a fraction of the time, so that it costs little to make sure.
+After a hang or a crash, `asked_twice` asks a new process once more. If nothing delayed the first
+process, the second gets only a fraction of the time.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ from pallascope.model import Accident
 
 T = TypeVar("T")
 
-EARLY = 0.5  # seconds; most answers come before, and cost no inspection
+EARLY = 0.5  # seconds; most answers come sooner, without an inspection
 STEP = 0.25  # seconds between two inspections
 IDLE = 1.0  # seconds
 MOST = 3
-ALONE = 1.25  # a thread that used at least 1 / ALONE of the time had a core to itself
-FRACTION, LEAST = 6, 5.0  # of T for the second try, and its least seconds
+ALONE = 1.25  # a thread with a CPU time of at least 1 / ALONE of the wall time wasn't delayed
+FRACTION, LEAST = 6, 5.0  # the second try gets T / FRACTION, but at least LEAST seconds
 _TICKS = 0.02  # seconds of CPU time that a sleeping process may seem to use
-_ASLEEP = "SI"  # as the operating system calls it; not "D", which waits for a disk
+_ASLEEP = "SI"  # the operating system's letters; not "D", which waits for a disk
 _USED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):([\d.]+)")  # [[days-]hours:]minutes:seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A process at one moment: CPU seconds by thread, and whether all threads sleep."""
+    """The state of a process: CPU seconds by thread, and whether all threads sleep."""
 
     cpu: Mapping[int, float]
     asleep: bool
 
     def computed(self, since: Look) -> float:
-        """The CPU seconds since then of the thread that used most."""
+        """The CPU seconds since `since` of the thread that used most."""
         return max(
             (cpu - since.cpu.get(thread, 0.0) for thread, cpu in self.cpu.items()), default=0
         )
 
 
 class Patience:
-    """The wait for one answer of a process, with a limit of `seconds`; None for no limit."""
+    """The wait for an answer from a process, with a limit in `seconds`; None for no limit."""
 
     def __init__(self, pid: int, seconds: float | None) -> None:
         self._pid, self._seconds = pid, seconds
@@ -62,7 +62,7 @@ class Patience:
         self.kept_waiting = False
 
     def waits(self) -> Iterator[float | None]:
-        """Yields how long to wait next, until it is time to give up."""
+        """Yields the seconds to wait next, until it is time to give up."""
         if self._seconds is None:
             yield None
             return
@@ -88,7 +88,7 @@ class Patience:
 def asked_twice(ask: Callable[[float | None], T | Accident], seconds: float | None) -> T | Accident:
     """The answer to a question with this limit; after a hang or a crash, that of a second try.
 
-    A machine that is short of time or memory, or a person who ends a process, decides no verdict.
+    So a machine that lacks time or memory, or a person who ends a process, changes no verdict.
     """
     first = ask(seconds)
     if not (isinstance(first, Accident) and (first.stuck or first.crashed)):
@@ -101,7 +101,7 @@ def asked_twice(ask: Callable[[float | None], T | Accident], seconds: float | No
 
 
 def look(pid: int) -> Look | None:
-    """A process as it is now; None where the operating system doesn't tell."""
+    """The current state of a process; None if it is unknown."""
     return _by_proc(pid) if sys.platform == "linux" else _by_ps(pid)
 
 
@@ -119,7 +119,7 @@ def _by_proc(pid: int) -> Look | None:
 
 
 def _by_ps(pid: int) -> Look | None:
-    """The same of all threads together, where there is no /proc."""
+    """The same for all threads together, on systems without /proc."""
     command = ["ps", "-o", "state=,time=", "-p", str(pid)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     state, _, used = ran.stdout.strip().partition(" ")

@@ -2,9 +2,9 @@
 
 It gets shapes and dtypes, never the inputs' values or the expected results, and it returns the
 trace as inert bytes. Other processes judge that trace, so nothing that the file does to this
-process can change its grade. The file's own visible test hands over the launch function. A
-learner's test gets a launch that asks the pool for each result: the kernels under test are not in
-this process."""
+process can change its grade. The file's visible test passes the launch function to
+`hidden_case.grade`. A learner's test gets a launch that asks the pool for each result: the kernels
+under test are not in this process."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ from pallascope.tpu.chips import named as tpu_named
 
 
 class NoDebugger(Exception):
-    """Raised at the line that would stop in a debugger."""
+    """Raised at a line that would start a debugger."""
 
 
 def refuse() -> None:
-    """From now on, in this process, NoDebugger is raised instead.
+    """Make debuggers raise NoDebugger in this process.
 
-    By `breakpoint()`, `pdb.set_trace()` and whatever else is built on Python's bdb, and by
+    These are `breakpoint()`, `pdb.set_trace()` and all others that are built on Python's bdb, and
     `jax.debug.breakpoint()`.
     """
     bdb.Bdb.set_trace = _refuse
@@ -68,7 +68,7 @@ def _refuse(*_: Any, **__: Any) -> None:
 
 
 class _Case:
-    """What a kata's visible test receives: it hands over the launch function, no more."""
+    """The argument of a kata's visible test, which passes the launch function to `grade`."""
 
     def __init__(self) -> None:
         self.launch: Callable[..., Any] | None = None
@@ -79,7 +79,7 @@ class _Case:
 
 
 def handed_over(module: ModuleType | None, name: str) -> Callable[..., Any]:
-    """The launch function that the kata's own test hands over. Raises NotGraded."""
+    """The function that the kata's visible test passes to `grade`. Raises MissingGradeCall."""
     case = _Case()
     test = getattr(module, f"test_{name}", None)
     if test is None:
@@ -93,26 +93,26 @@ def handed_over(module: ModuleType | None, name: str) -> Callable[..., Any]:
     if not callable(case.launch):
         kind = type(case.launch).__name__
         raise MissingGradeCall(
-            f"test_{name} hands over {name}, which is no function but of type {kind}"
+            f"test_{name} grades {name}, which is of type {kind}, not a function"
         )
     return case.launch
 
 
 def _missing(name: str, error: NameError) -> str:
     missing = error.name or name
-    return f"there is no function {missing}, which test_{name} hands over"
+    return f"the file defines no function {missing}, which test_{name} grades"
 
 
-#: Sends a call to the pool, and waits for what comes back.
+#: Sends a call to the pool, and waits for its results.
 Ask = Callable[[LaunchCalled], Returned]
 
 
 class LaunchFailed(Exception):
-    """The kernel under test raised; the text is what it raised."""
+    """The kernel under test raised this error."""
 
 
 def launch_by(ask: Ask) -> Callable[..., Any]:
-    """A launch: arrays, and whole numbers by name; its results are the pool's."""
+    """A launch that takes arrays, and whole numbers by name, and gets its results from the pool."""
 
     def launch(*arrays: Any, **keywords: int) -> Any:
         for name, size in keywords.items():
@@ -129,7 +129,7 @@ def launch_by(ask: Ask) -> Callable[..., Any]:
 
 
 def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> FinishedTest:
-    """Call the test that a file hands over with a launch of the pool's."""
+    """Call the learner's test of a file with a launch of the pool."""
     with exception_reports.caught(source, Stage.IMPORT) as caught:
         test = handed_over(module, name)
     if caught.problem:
@@ -140,9 +140,9 @@ def tried(source: SourceFile, module: ModuleType, name: str, ask: Ask) -> Finish
 
 
 class Tracer:
-    """Traces the launch of one file, which it imports once; or calls its test.
+    """Imports one file once, and traces its launch or calls its test.
 
-    `ask` is how a test reaches the pool, where the kernels under test are run.
+    The test calls `ask` to have the pool run a kernel under test.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -159,7 +159,7 @@ class Tracer:
             case Warm():
                 warmup.trace()
                 return Warmed()
-        raise TypeError(f"a worker that traces was asked {type(question).__name__}")
+        raise TypeError(f"a tracing worker got a question {type(question).__name__}")
 
     def _tried(self, question: TryTest) -> FinishedTest:
         with exception_reports.caught(question.source, Stage.IMPORT) as caught:
@@ -188,18 +188,18 @@ class Tracer:
 
 
 def loaded(source: SourceFile) -> ModuleType:
-    """The module of a file. Raises what it raises."""
+    """Import a file as a module. Raises the file's exceptions."""
     return load_source(source.file, source.content)
 
 
 def loaded_for(question: TraceLaunch) -> ModuleType:
-    """The same, imported as on one of the chips that the launch is traced for."""
+    """The same, with one chip of the launch's target device as jax's device."""
     with traced_on(dataclasses.replace(question.device, mesh=())):
         return loaded(question.source)
 
 
 def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
-    """The trace of a launch, as bytes. Raises what tracing raises, NotSerializable."""
+    """The trace of a launch, as bytes. Raises NotSerializable, and the exceptions of tracing."""
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
     with traced_on(question.device):
         keywords = dict[str, object](question.keywords)
@@ -223,14 +223,14 @@ TRACED_ON = {"tpu": _on_tpu, "gpu": _on_gpu}
 
 
 def traced_on(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
-    """A context in which launches are traced, and traces read, as on a device."""
+    """A context for tracing launches, and reading traces, as on a device."""
     return TRACED_ON[device.target](device)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The launch function, its annotations checked at each call: named axes must agree.
+    """The launch function with a check of its annotations at each call: named axes must agree.
 
-    What wraps it, such as `jax.jit`, has none of its own; its results are compared all the same.
+    A wrapper, such as `jax.jit`, has no annotations; its results are compared all the same.
     """
     if not isinstance(function, FunctionType):
         return function
@@ -239,5 +239,5 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refusal(name: str) -> exception_reports.MissingGradeCall:
     return exception_reports.MissingGradeCall(
-        f"it calls {name}_spec, which only says what must come back"
+        f"it calls {name}_spec, which only defines the required result"
     )

@@ -1,6 +1,6 @@
 """Warms a worker up: runs and compiles a small kernel before it matters.
 
-It has what most kernels have: a grid of two axes, scratch, a matmul, `pl.when`.
+The kernel has the parts of most kernels: a grid of two axes, scratch, a matmul, `pl.when`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def run(mode: Mode) -> None:
 
 
 def compile_for(chips: Sequence[str]) -> None:
-    """Lower and compile the kernel for chips of these names, as far as that can be done here."""
+    """Lower and compile the kernel for chips of these names, as far as this machine can."""
     for chip in chips:
         predictions_of_launch(_traced(jnp.float32, chip), _arguments(jnp.float32), chip)
 
 
 def load_for(chips: Sequence[str]) -> None:
-    """Load the compiler for chips of these names, as far as it is here."""
+    """Load the compiler for chips of these names, if it is installed."""
     with contextlib.suppress(CompilerUnavailable):
         for chip in chips:
             libtpu.device(named(chip))

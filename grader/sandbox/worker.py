@@ -1,6 +1,6 @@
 """The main loop of a worker: receives questions, sends answers.
 
-What is printed goes to two files in the worker's folder.
+Its stdout and stderr go to two files in the worker's folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from pallascope.tools.child_process import ParentConnection
 from pallascope.tools.text import shortened
 
 STDERR = 2
-THREADS = 16  # for XLA, where several devices are simulated
+THREADS = 16  # for XLA, if several devices are simulated
 
 
 def main(
@@ -55,24 +55,24 @@ def main(
     if role in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
         prepared.enforce(files.writable)
         process_limits.limit_strangers()
-    # starts a thread: what was started before is not confined
+    # starts a thread, so it comes after `enforce`, which doesn't confine older threads
     parent = ParentConnection(connected, functools.partial(os._exit, CONNECTION_CLOSED))
     faulthandler.enable(STDERR)
     faulthandler.register(signal.SIGUSR1, STDERR, all_threads=True)
     if role is not WorkerRole.RUNNING:
-        # Only what is run needs the TPU, which belongs to one process alone.
+        # Only runs need the TPU, and only one process can use it.
         jax.config.update("jax_platforms", "cpu")
     if role is WorkerRole.MESHED:
         _simulate_devices()
     if role is not WorkerRole.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
-    # before a kata's file could put its own there
+    # saved before a kata's file can replace them
     pack, number, ours, end = codec.pack, os.getpid(), os.getpid, os._exit
 
     def tell(answer: Answer | Hello) -> None:
         if ours() != number:
-            end(0)  # a fork that the file left behind: it would read and answer in our place
+            end(0)  # a fork that the file left behind, which would read and answer instead of us
         parent.send(pack(answer))
 
     def ask(called: LaunchCalled) -> Returned:
@@ -85,7 +85,7 @@ def main(
         given = answer(codec.unpack(Question, parent.receive()))
         printed = shortened(files.take_printed(out))
         if isinstance(given, Traced | RunResult | FinishedTest):
-            # of the others, what a trace prints is known
+            # other answers have no printed text of the learner's
             given = dataclasses.replace(given, printed=printed)
         tell(given)
 
@@ -116,10 +116,10 @@ def _judged(question: Question) -> Answer:
 
 
 def _simulate_devices() -> None:
-    """Have jax show several devices, before its backend starts.
+    """Let jax have several devices; this must happen before its backend starts.
 
-    The interpreter keeps a thread of XLA waiting for each core of each, and XLA takes its number of
-    threads from NPROC: with fewer, they would wait for each other without end.
+    The interpreter keeps a thread of XLA waiting for each core of each device, and XLA takes its
+    number of threads from NPROC. With too few threads they would wait for each other forever.
     """
     os.environ["NPROC"] = str(THREADS)
     jax.config.update("jax_num_cpu_devices", MAX_DEVICES)

@@ -1,10 +1,10 @@
-"""The folder of one worker: what it writes and prints.
+"""The folder of one worker: its output and its temporary files.
 
-    N/out, N/err    what it prints, and what faulthandler writes; it holds them open
-    N/scratch       its own: its current folder, and where its temporary files go
+    N/out, N/err    its stdout, and its stderr with faulthandler's output; it holds them open
+    N/scratch       its current folder, also for temporary files
 
-No worker is told of another's. What a learner's code leaves in its folder is read with care: a
-link in the place of a file is not followed.
+A worker doesn't know other workers' folders. A learner's code may have replaced the files, so
+reading them doesn't follow links.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 
 from pallascope.tools.text import printable, shortened
 
-READ_MOST = 1 << 26  # bytes of what a process printed
-COMPLAINT_MOST = 1 << 20  # bytes of the end of what it complained
+READ_MOST = 1 << 26  # bytes from the start of a process's stdout
+COMPLAINT_MOST = 1 << 20  # bytes from the end of its stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class WorkerFiles:
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """All that the worker may write."""
+        """The files and folders that the worker may write."""
         return self.scratch, self.out, self.err
 
     def make(self) -> None:
@@ -54,7 +54,7 @@ class WorkerFiles:
         self.scratch.mkdir()
 
     def move_in(self) -> int:
-        """Let this process work and print here. It reads nothing from then on.
+        """Let this process work and print in its folder. Its stdin is empty from then on.
 
         Returns a second descriptor of `out`, for `take_printed`: a kata may close the first.
         """
@@ -68,10 +68,10 @@ class WorkerFiles:
         return os.dup(1)
 
     def take_printed(self, out: int) -> str:
-        """What this process has printed since the last time; the file starts anew.
+        """This process's output since the last call. Empties the file.
 
-        `out` is the descriptor that `move_in` returned. Every level of isolation allows this:
-        where Landlock is older than version 3, the filter refuses to truncate a file by its path.
+        `out` is the descriptor that `move_in` returned. Every level of isolation allows this; with
+        Landlock before version 3, the filter only refuses to truncate a file by its path.
         """
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # a kata may have closed it, or replaced it
@@ -82,15 +82,15 @@ class WorkerFiles:
         return text
 
     def printed(self) -> str:
-        """What the worker has printed and not taken, cut to what anyone reads."""
+        """The worker's output that wasn't taken, shortened."""
         return printable(shortened(_text(self.out).strip()))
 
     def complained(self) -> str:
-        """What faulthandler, or a native library, has written."""
+        """The output of faulthandler and of native libraries."""
         return printable(_text(self.err, COMPLAINT_MOST).strip())
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder and everything in it."""
         removed(self.folder)
 
 
@@ -103,7 +103,7 @@ def removed(folder: Path) -> None:
 
 
 def _text(file: Path, last: int = 0) -> str:
-    """The file's text, cut where it is huge, or its `last` bytes; "" where there is none."""
+    """The file's text, shortened if it is huge, or its `last` bytes; "" if it doesn't exist."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with contextlib.suppress(OSError), open(os.open(file, flags), "rb") as opened:
         found = os.fstat(opened.fileno())

@@ -1,4 +1,4 @@
-"""Starts workers, asks them and stops them; explains how they died.
+"""Starts workers, sends them questions, stops them, and explains how they died.
 
 This is pytest's side of the sandbox, and doesn't import jax. One pool serves one process: pytest's,
 or one of xdist's workers.
@@ -48,9 +48,9 @@ _REASONS: dict[int, str] = {
     signal.SIGBUS: "Usual reasons: native code called with a bad address, or a full disk.",
     signal.SIGABRT: "A native library gave up: it met something that it does not handle.",
 }
-#: Lines of stderr that are shown.
+#: The number of lines of stderr that a message shows.
 LAST_LINES = 8
-#: Signals that a process gets for what it does itself; all others are sent by somebody.
+#: Signals that a process causes itself; others come from another process.
 _FAULTS = (*_REASONS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGXFSZ)
 _OTHERWISE = "Usual reasons: native code called with a bad address, or memory that ran out."
 
@@ -67,26 +67,26 @@ def stopped(
         "A second try gave no answer either.\n"
         "Usual reasons: a loop whose condition never changes; a DMA or semaphore wait that nothing "
         "ever signals (a wait without a start); or work element by element or column by column: "
-        "Python writes a loop out turn by turn, and each load and store of a turn takes the "
-        "interpreter as long as one of a whole block. Compute on whole blocks, x_ref[...]."
+        "Python unrolls loops, and in each iteration a load or store takes the interpreter as "
+        "long as one of a whole block. Compute on whole blocks, x_ref[...]."
     )
     return Accident(f"no answer after {seconds:g} s", message, where, printed, True, kept_waiting)
 
 
 def calls_without_end(calls: int) -> Accident:
-    """A test that goes on calling the launch that it is given."""
+    """A test that doesn't stop calling the launch."""
     message = (
-        f"The test has called the launch {calls} times, and was stopped.\n"
+        f"The test has called the launch {calls} times, so it was stopped.\n"
         "Usual reason: a loop around the launch that never ends, or one over far too many sizes."
     )
-    return Accident(f"calls the launch {calls} times and more", message, stuck=True)
+    return Accident(f"calls the launch at least {calls} times", message, stuck=True)
 
 
 def garbled() -> Accident:
-    """A process whose answer is none: only code that writes into the grader's socket does that."""
+    """A process with an invalid answer, which only code that writes to its socket can cause."""
     message = (
-        "The process gave an answer that is none, so it was stopped.\n"
-        "Something wrote into a file descriptor that is not its own."
+        "The process sent an answer that can't be read, so it was stopped.\n"
+        "Something wrote to a file descriptor that is not its own."
     )
     return Accident("gave no readable answer", message)
 
@@ -95,7 +95,7 @@ def hung_up(where: SourceLine | None, printed: str) -> Accident:
     """A process that closed its connection to the grader."""
     message = (
         "The process closed its connection to the grader before the kernel was graded, so it was "
-        "stopped.\nUsual reason: code that closes files which it has not opened."
+        "stopped.\nUsual reason: code that closes files that it hasn't opened."
     )
     return Accident("closed its connection to the grader", message, where, printed)
 
@@ -107,10 +107,10 @@ def died(
     starved: bool = False,
     complaint: str = "",
 ) -> Accident:
-    """A process that ended with this exit code, or by the signal of which it is the negative.
+    """A process that ended with this exit code; a negative code is minus the signal that ended it.
 
-    None stands for an end that nobody saw. `starved`: meanwhile the operating system killed some
-    process for lack of memory. `complaint` is what native libraries wrote before.
+    None: the code is unknown. `starved`: meanwhile the operating system killed some process for
+    lack of memory. `complaint` is the process's stderr.
     """
     if code is None:
         message = (
@@ -147,7 +147,7 @@ def died(
 
 
 def _end_of_stderr(complaint: str) -> str:
-    """Why a process ended with an exit code, as far as anyone can tell."""
+    """Why a process ended with an exit code, as far as its stderr shows."""
     if not complaint:
         return (
             "It wrote nothing to stderr.\n"
@@ -165,7 +165,7 @@ def _name(number: int) -> str:
 
 
 def _killed(where: SourceLine | None, printed: str, starved: bool) -> Accident:
-    """No crash: SIGKILL is always sent by somebody, and here it was not the grader."""
+    """A process that was killed. A process doesn't cause SIGKILL, and the grader didn't send it."""
     if starved:
         message = (
             "The machine ran out of memory, and its operating system killed the process before the "
@@ -181,23 +181,23 @@ def _killed(where: SourceLine | None, printed: str, starved: bool) -> Accident:
     return Accident("killed (SIGKILL)", message, where, printed, crashed=True, killed=True)
 
 
-DUMP_SECONDS = 0.3  # for a stuck worker to write down where it is
-#: Posts where processes import learners' files.
+DUMP_SECONDS = 0.3  # for a stuck worker to write its stack to its stderr
+#: Roles of processes that import learners' files.
 STRANGERS = (WorkerRole.ATTEMPTING, WorkerRole.SPARE)
-# A process may go on to the next file with so many bytes of memory filled. A new one has 90 to 190
-# MB, and grows by up to 10 MB with each file that asks jax for something new.
+# A process may go on to the next file with this many bytes of resident memory. A new process has 90
+# to 190 MB, and grows by up to 10 MB with each file that needs something new of jax.
 MOST_USED = 384 << 20
-MOST_ASKED = 3 << 29  # and with so many asked for: its limit is for the next file alone
+MOST_ASKED = 3 << 29  # requested bytes: the next file should have the whole limit to itself
 SEND_SECONDS = 10.0  # for a process with a learner's file to read a question
-ENDING_SECONDS = 1.0  # for a process that crashes to be gone
+ENDING_SECONDS = 1.0  # for a crashing process to end
 
 
 class Stopped(Exception):
-    """Nobody waits for the attempt any more: `WorkerPool.stop` was called."""
+    """The attempt was stopped by a call of `WorkerPool.stop`."""
 
 
 class Worker:
-    """One worker process, from this side."""
+    """This side's handle of a worker process."""
 
     def __init__(self, launcher: Launcher, role: WorkerRole, backend: str) -> None:
         self._launcher, self._backend = launcher, backend
@@ -213,7 +213,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked, as far as anybody knows."""
+        """Whether it can take questions, as far as this side knows."""
         return self._connection.open and not self._killed
 
     @property
@@ -234,7 +234,7 @@ class Worker:
     def answer(self, seconds: float | None) -> Answer | Accident:
         """Wait for the answer to the oldest open question; stop the process if none comes.
 
-        It has so many seconds, as `patience` counts them.
+        `time_limits.Patience` counts the seconds.
         """
         question = self._pending.pop(0)
         patience = Patience(self.pid, seconds)
@@ -256,7 +256,7 @@ class Worker:
         raise TimeoutError
 
     def _greet(self) -> None:
-        """Wait until the process is ready, once. Raises SandboxError where it never is."""
+        """Wait until the process is ready, once. Raises SandboxError if it doesn't get ready."""
         if self._greeted:
             return
         try:
@@ -264,10 +264,10 @@ class Worker:
         except (ConnectionClosed, TimeoutError):
             reason = self._files.complained() or self._launcher.printed()
             self.close()
-            raise SandboxError(f"no process could be started to grade in\n{reason}") from None
+            raise SandboxError(f"no grading process could be started\n{reason}") from None
         if hello.backend != self._backend:
             self.close()
-            raise SandboxError(f"asked jax for the {self._backend}, got the {hello.backend}")
+            raise SandboxError(f"jax should use the {self._backend}, but uses the {hello.backend}")
         self._greeted = True
 
     def _stop(self, question: Question, seconds: float, kept_waiting: bool) -> Accident:
@@ -289,30 +289,30 @@ class Worker:
         return died(code, where, printed, starved, complaint)
 
     def _ends_by_itself(self) -> bool:
-        """Whether a process that has let go of its socket is ending. A crash takes a moment."""
+        """Whether a process that closed its socket ends. A crash takes a moment."""
         until = time.monotonic() + ENDING_SECONDS
         while not (ended := self._process.ended()) and time.monotonic() < until:
             time.sleep(0.005)
         return ended
 
     def _place(self, question: Question) -> SourceLine | None:
-        """The innermost line of the question's file in what faulthandler wrote."""
+        """The innermost line of the question's file in faulthandler's output."""
         pattern = re.compile(rf'File "{re.escape(question.source.file)}", line (\d{{1,7}})\b')
         found = pattern.search(self._files.complained())
         return place_in(question.source, int(found.group(1))) if found else None
 
     def kill(self) -> None:
-        """End the process, whatever it is doing. Whoever waits for its answer takes note."""
+        """End the process, whatever it is doing. A wait for its answer then ends, too."""
         self._killed = True
-        # Of one that is already ending, a kill changes neither exit code nor signal.
-        # macOS refuses it of one that has ended and that nobody has waited for.
+        # If the process is already ending, this doesn't change its exit code or signal.
+        # macOS refuses to kill a zombie.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> int | None:
-        """End the process and part with it; its exit code, or minus the ending signal.
+        """End the process, and remove its files. Returns its exit code, or minus the signal.
 
-        None where nobody saw it end.
+        None if the code is unknown.
         """
         if not self._connection.open:
             return 0
@@ -324,11 +324,11 @@ class Worker:
 
 
 class WorkerPool:
-    """A worker process at each role where one is needed.
+    """One worker process for each role that is needed.
 
-    At the attempting role, a file's content has a process to itself, which may have stood spare
-    before. Without a `launcher`, which may be starting already, the pool makes its own, whose
-    processes are isolated as `isolation` says.
+    In the attempting role, each content of a file has its own process, which may have been the
+    spare. The pool uses `launcher`, which may be starting already, or makes its own with
+    `isolation`.
     """
 
     def __init__(
@@ -344,9 +344,9 @@ class WorkerPool:
         self._stopped = threading.Event()
 
     def worker(self, role: WorkerRole) -> Worker:
-        """The process at a role, a new one if there is none.
+        """The process with a role, a new one if there is none. May raise SandboxError.
 
-        Raises Stopped between `stop` and `go`, but at the trusted role; SandboxError.
+        Raises Stopped between `stop` and `go`, except for the trusted and the spare role.
         """
         self._unless_stopped(role)
         worker = self._workers.get(role)
@@ -354,11 +354,11 @@ class WorkerPool:
             self._drop(role)
             worker = Worker(self._launcher, role, self._backend(role))
             self._workers[role] = worker
-            self._unless_stopped(role)  # else nobody would have killed this one
+            self._unless_stopped(role)  # `stop` may have missed the new process
         return worker
 
     def attempt(self, source: SourceFile) -> None:
-        """From now on the attempting role is that of this file. Raises Stopped, SandboxError."""
+        """Give the attempting role to this file's process. Raises Stopped, SandboxError."""
         self._unless_stopped(WorkerRole.ATTEMPTING)
         if source != self._attempted:
             self._drop(WorkerRole.ATTEMPTING)
@@ -371,18 +371,17 @@ class WorkerPool:
 
     @property
     def pids(self) -> dict[WorkerRole, int]:
-        """The processes that there are now."""
+        """The numbers of the current processes."""
         return {role: worker.pid for role, worker in self._workers.items() if worker.alive}
 
     def dismiss(self) -> None:
-        """End the process of the present file, whatever it waits for."""
+        """End the process of the current file, whatever it is doing."""
         self._drop(WorkerRole.ATTEMPTING)
 
     def renew(self, most: int = MOST_USED) -> None:
-        """End the processes that have more than so many bytes of memory filled.
+        """End the processes that have more than `most` bytes of resident memory.
 
-        New ones take their places when they are needed. What one of them has not answered yet, a
-        `RequestQueue` asks its successor.
+        New ones start when they are needed. A `RequestQueue` sends the open questions again.
         """
         for role, worker in list(self._workers.items()):
             large = (
@@ -393,14 +392,14 @@ class WorkerPool:
                 self._drop(role)
 
     def keep_spare(self, warm: Warm) -> None:
-        """Have a fresh process warm up, until the next content needs one."""
+        """Warm up a new process for the next content of a file."""
         if WorkerRole.SPARE not in self._workers:
             self.worker(WorkerRole.SPARE).ask(warm)
 
     def stop(self) -> None:
-        """End the attempt under way, from another thread than the one that waits for it.
+        """End the current attempt, from another thread than the one that waits for it.
 
-        Of the processes that judge, those go on that have nothing to do.
+        Judging processes that are idle go on.
         """
         self._stopped.set()
         for role in (
@@ -415,7 +414,7 @@ class WorkerPool:
                 worker.kill()
 
     def go(self) -> None:
-        """Attempt again, after `stop`."""
+        """Allow attempts again, after `stop`."""
         self._stopped.clear()
 
     def _unless_stopped(self, role: WorkerRole) -> None:

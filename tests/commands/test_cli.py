@@ -397,7 +397,7 @@ def test_sync_tells_of_an_attempt_that_it_leaves_alone(shop: Shop) -> None:
     shop.repository.solve(shop.row_max, "mine = 1")
     for command in (["sync"], ["sync", "--check"]):
         said = shop.run(*command)
-        assert "katas/2_second/kata_01_row_max.py: holds an attempt: left as it is" in said
+        assert "katas/2_second/kata_01_row_max.py: contains an attempt: left unchanged" in said
         assert "3 katas, 0 not in step with their solutions; 1 not compared: an attempt" in said
     assert "mine = 1" in shop.row_max.path.read_text()
     shop.double.path.unlink()

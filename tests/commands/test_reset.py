@@ -219,7 +219,7 @@ def test_regions_that_do_not_fit_are_brought_back_whole_or_not_at_all(shop: Shop
     file.write_text("\n".join(file.read_text().split("# END SOLUTION")))
     attempt, before = file.read_bytes(), kata.path.read_bytes()
     said = shop.run("restore", "double", code=2)
-    assert "has not the regions of double" in said
+    assert "doesn't have the regions of today's double" in said
     assert "kata restore double 1 --whole" in said
     assert kata.path.read_bytes() == before
     shop.run("restore", "double", "--whole")

@@ -1,4 +1,4 @@
-"""The kinds of kata in answer keys: what each needs, and what means nothing for it."""
+"""The kinds of kata in answer keys: the keys that each needs, and those that it can't have."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ def test_a_test_names_its_launch_and_draws_no_sizes(tmp_path: Path) -> None:
         (PREDICTIONS.replace('"g"', '"f"'), "predictions.programs: names a function twice"),
         (PREDICTIONS.replace("0.1", "2"), "predictions.within: needs a fraction below 1"),
         (PREDICTIONS.replace("within", "wthin"), "predictions.wthin: unknown key"),
-        (f"kernel = false\n{PREDICTIONS}", "kernel: means nothing where predictions are graded"),
+        (f"kernel = false\n{PREDICTIONS}", r"kernel: has no meaning with \[predictions\]"),
         (f'tested = "f"\n{PREDICTIONS}', "planted: needs at least one wrong version"),
-        (f"{TEST}{CASES}", "cases: means nothing where a test is graded"),
+        (f"{TEST}{CASES}", "cases: has no meaning with `tested`: a test"),
         (f"{TEST}right = 1\n", r"planted\[0\].right: needs true or false"),
         (f"{TEST}right = true\n", "planted: needs at least one wrong version"),
         (TEST.replace('old = "a"', 'old = ""'), r"planted\[0\].old: needs a text"),
         (TEST.replace('tested = "dense"\n', ""), "tested: needs the name of the launch"),
         (TEST.replace('"dense"', '"a b"'), "tested: needs the name of a function"),
-        (f'{TEST}[[planted]]\ntitle = "forgets"\nold = "a"\nnew = "c"\n', "two are called"),
-        (f"par = 'required'\n{TEST}", "par: means nothing where a test is graded"),
+        (f'{TEST}[[planted]]\ntitle = "forgets"\nold = "a"\nnew = "c"\n', "two have the title"),
+        (f"par = 'required'\n{TEST}", "par: has no meaning with `tested`"),
     ],
 )
 def test_what_is_said_of_other_keys(text: str, says: str, tmp_path: Path) -> None:

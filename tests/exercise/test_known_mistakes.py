@@ -30,7 +30,7 @@ NOWHERE = mistake("scale = 2", "scale = 3")
 def test_a_mistake_is_made_inside_the_regions() -> None:
     made = wrong_version(SOLUTION, SHIFTS)
     assert made == SOLUTION.replace("+ 10", "+ 11")
-    with pytest.raises(ValueError, match="stands 0 times in the solution's regions"):
+    with pytest.raises(ValueError, match="occurs 0 times in the solution's regions"):
         wrong_version(SOLUTION, NOWHERE)
 
 

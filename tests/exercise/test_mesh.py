@@ -29,10 +29,10 @@ def test_axes_are_read_in_their_order(tmp_path: Path) -> None:
         ("x = 4", "", "needs a table of axes"),
         ("x = 4", "x = 1", "needs 2 or more devices, not 1"),
         ("x = 4", 'x = "4"', "needs 2 or more devices, not '4'"),
-        ("x = 4", "x = 3", "has 3 devices; 2 or 4 can be had"),
-        ("x = 4", '"x-y" = 4', "an axis needs the name of a Python variable"),
-        ("M = [32, 64]", "M = [32, 64]\nmesh = [4]", "is what the launch's mesh is called"),
-        ('outside = ["psum"]', "kernel = false", "means nothing where there is no kernel"),
+        ("x = 4", "x = 3", "has 3 devices; needs 2 or 4"),
+        ("x = 4", '"x-y" = 4', "the name of an axis must be a Python name"),
+        ("M = [32, 64]", "M = [32, 64]\nmesh = [4]", "is the name of the launch's mesh"),
+        ('outside = ["psum"]', "kernel = false", "has no meaning without a kernel"),
     ],
 )
 def test_a_mesh_that_makes_no_sense_is_refused(

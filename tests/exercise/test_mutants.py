@@ -20,5 +20,5 @@ def test_a_version_differs_in_one_place() -> None:
 @pytest.mark.parametrize(("old", "times"), [("d = 1", 0), ("= 2", 2)])
 def test_old_stands_there_once(old: str, times: int) -> None:
     planted = dataclasses.replace(AS_GIVEN, title="adds", old=old)
-    with pytest.raises(ValueError, match=f"'adds' stands {times} times"):
+    with pytest.raises(ValueError, match=f"'adds' occurs {times} times"):
         planted_version(TEXT, planted)

@@ -45,7 +45,7 @@ def test_what_is_read(tmp_path: Path) -> None:
         ("[[0, 1]]", "[[0, true]]", "random.same: needs lists"),
         ("[[0, 1]]", "[[0, 1]]\nexact = 1", "random.exact: needs true or false"),
         ("same =", "sane =", "random.sane: unknown key; did you mean"),
-        ('todo = ["x"]', 'todo = ["x"]\nkernel = false', "random: means nothing beside kernel"),
+        ('todo = ["x"]', 'todo = ["x"]\nkernel = false', "random: has no meaning with kernel"),
     ],
 )
 def test_what_is_said_of_others(old: str, new: str, says: str, tmp_path: Path) -> None:

@@ -181,14 +181,16 @@ def test_a_solution_that_does_not_fit_its_key_is_an_error(repository: Repository
     kata = repository.add("double")
     text = kata.solution.read_text()
     kata.solution.write_text("# no region\n")
-    count = "todo: holds 1 texts, kata_01_double.py 0 solution regions: needs one text for each"
+    count = (
+        "todo: has 1 texts for 0 solution regions of kata_01_double.py; needs one for each region"
+    )
     with pytest.raises(KeyProblem, match=f"kata_01_double.toml: {count}"):
         sync(kata.root, True)
     kata.solution.write_text(text.replace("# END SOLUTION", "# THE END"))
     with pytest.raises(RegionError, match=r"kata_01_double.py: line \d+: '# BEGIN SOLUTION' with"):
         sync(kata.root, True)
     kata.key_path.unlink()
-    with pytest.raises(KeyProblem, match="no such file"):
+    with pytest.raises(KeyProblem, match="this file doesn't exist"):
         sync(kata.root, True)
 
 

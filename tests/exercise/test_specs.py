@@ -220,7 +220,7 @@ def test_several_results_have_their_annotations(load: Load) -> None:
         (SPEC, {}, "no function double"),
         (SPEC.replace("def double_spec", "double_spec = 3\ndef other") + LAUNCH, {}, "double_spec"),
         (spec_of("x: int", returns="int") + LAUNCH, {}, "no parameter annotated"),
-        (SPEC + LAUNCH, {"K": 3}, "[cases] names 'K', which is no dimension"),
+        (SPEC + LAUNCH, {"K": 3}, "[cases] names 'K', which is neither a dimension"),
         (SPEC.replace("M N", "M N Q") + LAUNCH, {}, "[cases] lacks the dimension 'Q'"),
         (SPEC.replace("M N", "...") + LAUNCH, {}, "a dimension written '...'"),
         (SPEC.replace("M N", "*batch N") + LAUNCH, {}, "a dimension written '*batch'"),

@@ -36,12 +36,12 @@ def test_what_belongs_to_gpus(tmp_path: Path) -> None:
     ("more", "says"),
     [
         ('target = "npu"', 'needs "tpu" or "gpu"'),
-        ('units = ["wgmma"]', 'means nothing without target = "gpu"'),
+        ('units = ["wgmma"]', 'has no meaning without target = "gpu"'),
         ('target = "gpu"\nunits = ["HGMMA"]', "has no 'HGMMA'; known: wgmma"),
         ('target = "gpu"\nonly_on = "a100"', "needs one of h100, b200"),
         ('target = "gpu"\nblock_by_block = true', "block_by_block"),
-        ('target = "gpu"\ncores = 2', "cores: means nothing where"),
-        ('target = "gpu"\nnot_interpreted = ""', "needs a text"),
+        ('target = "gpu"\ncores = 2', 'cores: has no meaning with target = "gpu"'),
+        ('target = "gpu"\nnot_interpreted = ""', "needs a non-empty text"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, more: str, says: str) -> None:

@@ -70,7 +70,7 @@ def test_a_size_that_is_given_stands(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("given", "index", "words"),
     [
-        ({"K": "8"}, 0, "double has no size 'K', but bm, M, N, dtype"),
+        ({"K": "8"}, 0, "double has no size 'K', only bm, M, N, dtype"),
         ({"bm": "eight"}, 0, "bm=eight: a size is a whole number above 0"),
         ({"bm": "0"}, 0, "bm=0: a size is a whole number above 0"),
         ({"dtype": "float"}, 0, "no dtype 'float': choose from float32, bfloat16"),
@@ -174,7 +174,7 @@ def test_a_stub_is_no_fault() -> None:
 
 
 def test_a_launch_without_a_kernel_is_told() -> None:
-    assert trouble(OnChip()) == ["The launch has no pallas_call: nothing of it is a kernel."]
+    assert trouble(OnChip()) == ["The launch has no pallas_call, so it has no kernel."]
 
 
 def test_kernels_come_with_what_the_compiler_says_of_each() -> None:

@@ -33,9 +33,9 @@ def test_what_is_drawn_as_multiples_stays_one(
     )
     said = no_multiple(key, {"bm": 16, "G": 3, "M": 100})
     if unit:
-        assert said.startswith(f"M = 100 is no multiple of {unit}, and the launch is made for")
+        assert said.startswith(f"M = 100 isn't a multiple of {unit}, but the launch needs one")
         names = unit.partition(" ")[0].replace("*", " and ")
-        assert said.endswith(f"Give another M, or {names} too")
+        assert said.endswith(f"Choose another M, or also another {names}")
     else:
         assert said == ""
     assert no_multiple(key, {"bm": 16, "G": 3, "M": 480}) == ""
@@ -54,7 +54,9 @@ def test_what_the_solution_does_not_reach_is_told(
         "give a multiple of 16"
     )
     assert unreached_blocks(asking, kata, case_of(kata, 0, 0, {"M": "160", "bm": "16"})) == ""
-    with pytest.raises(NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, without"):
+    with pytest.raises(
+        NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, which has no steps"
+    ):
         fits(asking, kata, case_of(kata, 0, 0, {"M": "16", "bm": "32"}))
 
 
@@ -65,7 +67,7 @@ def test_what_the_solution_raises_is_told(repository: Repository, asking: Worker
     kata.solution.write_text(text.replace("rows =", narrow))
     case = case_of(kata, 0, 0, {"N": "512"})
     said = unreached_blocks(asking, kata, case)
-    assert said == "the solution does not accept these sizes: ValueError: too wide"
+    assert said == "the solution doesn't accept these sizes: ValueError: too wide"
 
 
 def test_what_the_inputs_raise_is_told(repository: Repository, asking: WorkerClient) -> None:
@@ -73,7 +75,7 @@ def test_what_the_inputs_raise_is_told(repository: Repository, asking: WorkerCli
     made = "def double_inputs(key, *, N, dtype):\n    return 1 // (N - 256)\n"
     kata.solution.write_text(kata.solution.read_text() + f"\n\n{made}")
     said = unreached_blocks(asking, kata, case_of(kata, 0, 0, {"N": "256"}))
-    assert said.startswith("nothing can be computed at these sizes: ")
+    assert said.startswith("the solution fails at these sizes: ")
 
 
 def test_a_sweep_goes_on_behind_sizes_that_do_not_fit(

@@ -56,7 +56,7 @@ def test_an_environment_that_was_not_activated_is_named(no_rich: None, tmp_path:
     with pytest.raises(pytest.UsageError) as raised:
         dependencies.require(tmp_path)
     said = str(raised.value)
-    assert f"{sys.executable}, lacks what grading needs: rich.\n" in said
+    assert f"{sys.executable}, lacks packages that grading needs: rich.\n" in said
     assert "source .venv/bin/activate" in said
 
 
@@ -103,6 +103,6 @@ def test_pytest_ends_with_that_alone(tmp_path: Path) -> None:
     )
     assert ran.returncode == pytest.ExitCode.USAGE_ERROR, ran.stdout + ran.stderr
     said = ran.stdout + ran.stderr
-    assert "lacks what grading needs: jax.\n" in said
+    assert "lacks packages that grading needs: jax.\n" in said
     assert "Traceback" not in said
     assert len(said.strip().splitlines()) <= 3

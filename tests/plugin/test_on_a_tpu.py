@@ -33,7 +33,7 @@ from tests.support.repositories import ROOT, Repository, with_text
 
 GREEDY = "o_ref[...] = x_ref[...] * 2 + 0 * o_ref[...]"  # right where memory happens to be zero
 MACHINES = {"cpu": (), "gpu": ("gpu",), "tpu": ("tpu",), "both": ("tpu", "gpu")}
-ALSO = {"gpu": "also run on the GPU here", "tpu": "also runs on the TPU here"}
+ALSO = {"gpu": "also run on this machine's GPU", "tpu": "also run on this machine's TPU"}
 
 
 class StandIn(TpuRunner):
@@ -191,6 +191,6 @@ def test_a_tpu_that_can_not_be_used_costs_a_note(
     ran = repository.pytest("-k", "hidden0 or hidden1", JAX_PLATFORMS="")
     assert ran.state("double") == "passed"
     (note,) = [note for grade in ran.grades["double"] for note in grade["notes"]]
-    assert "nothing runs on the TPU, which can't be used: " in note
+    assert "this machine's TPU can't be used: " in note
     assert "nable to initialize backend 'tpu'" in note
     assert "which can't be used" in " ".join(ran.out.split())

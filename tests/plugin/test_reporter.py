@@ -82,7 +82,7 @@ def test_a_file_that_is_deleted_midway_is_not_solved(repository: Repository, whe
 def test_json_that_can_not_be_written_costs_no_map(repository: Repository) -> None:
     repository.solve(repository.add("double"))
     ran = repository.pytest(f"--kata-json={repository.root}")
-    assert f"--kata-json is not written: {repository.root}: Is a directory" in ran.out
+    assert f"--kata-json was not written: {repository.root}: Is a directory" in ran.out
     assert "1/1 solved" in ran.out
     assert "Traceback" not in ran.out
     assert ran.code == 1

@@ -50,7 +50,7 @@ def test_the_point_of_an_exercise_has_to_be_judged(
     assert "✔ 01 ★☆☆ double  compiles: not judged" in ran.out
     assert "~ 02 ☆☆☆ fits    compiles: not judged" in ran.out
     assert "1 of 3 solved, 0 failed, 1 todo, 1 not judged   1 of 9 stars" in ran.out
-    assert "not solved, since that is what they are about: fits\n" in ran.out
+    assert "not solved, because this check is their main point: fits\n" in ran.out
     assert TOLD not in ran.out
     assert {grade["stars"] for grade in ran.grades["fits"]} == {0}
     assert "| ~ | 02 fits | ☆☆☆ |" in (repository.root / "summary.md").read_text()

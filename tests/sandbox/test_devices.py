@@ -274,9 +274,9 @@ def test_a_pci_device_that_can_not_be_read_is_no_tpu(tmp_path: Path, installed: 
     assert probe({}, tmp_path) == NOTHING
 
 
-STRICTLY = "strict: TPU interpreter on the CPU, NaN for unwritten memory, two cores, race detection"
-ON_THE_TPU = "what passes also runs on the TPU here; a difference there is a note"
-ON_THE_GPU = "katas for GPUs also run on the GPU here, if it is a Hopper or newer"
+STRICTLY = "strict TPU interpreter: NaN in unwritten memory, two cores, races"
+ON_THE_TPU = "kernels that pass also run on this machine's TPU; a difference is a note"
+ON_THE_GPU = "katas for GPUs also run on this machine's GPU, if it is a Hopper or newer"
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_the_header_names_every_run(hardware: Hardware, also: list[str]) -> None
 
 
 def test_the_header_says_why_nothing_runs_on_a_tpu() -> None:
-    assert "several processes (-n) can't share" in in_words(choose(AUTO, TPU, alone=False))
+    assert "several processes (-n) can't share it" in in_words(choose(AUTO, TPU, alone=False))
     assert ON_THE_TPU not in in_words(choose(AUTO, TPU, alone=False))
 
 

@@ -27,8 +27,11 @@ def test_the_test_hands_it_over() -> None:
     [
         ("", "the file has lost its test"),
         ("def test_f(case): pass", "does not call hidden_case.grade"),
-        ("def g(): pass\ndef test_f(case): case.grade(f)", "there is no function f, which test_f"),
-        ("f = 3\ndef test_f(case): case.grade(f)", "which is no function but of type int"),
+        ("def g(): pass\ndef test_f(case): case.grade(f)", "defines no function f, which test_f"),
+        (
+            "f = 3\ndef test_f(case): case.grade(f)",
+            "grades f, which is of type int, not a function",
+        ),
     ],
     ids=["no-test", "no-call", "renamed", "number"],
 )
@@ -42,7 +45,9 @@ def test_a_renamed_function_is_told_as_that(repository: Repository) -> None:
     repository.solve(kata)
     kata.path.write_text(kata.path.read_text().replace("def renamed(", "def another("))
     ran = repository.pytest()
-    assert ran.phrase("renamed") == "there is no function renamed, which test_renamed hands over"
+    assert (
+        ran.phrase("renamed") == "the file defines no function renamed, which test_renamed grades"
+    )
     assert "The file hands over no launch function." in ran.out
     assert "cannot be imported" not in ran.out
     assert "kata_01_renamed.py:30" in ran.out

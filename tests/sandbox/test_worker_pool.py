@@ -287,7 +287,7 @@ def test_another_backend_than_the_one_announced_is_an_error(
     on_the_cpu = environment(CPU, os.environ)
     monkeypatch.setattr(launcher, "environment", lambda *_: on_the_cpu)
     pool = WorkerPool(Device("tpu", Mode.COMPILED))
-    with pytest.raises(SandboxError, match="asked jax for the tpu, got the cpu"):
+    with pytest.raises(SandboxError, match="jax should use the tpu, but uses the cpu"):
         state(Grader(WorkerClient(WorkerQueues(pool))), solved)
     pool.close()
 

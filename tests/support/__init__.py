@@ -1,1 +1,1 @@
-"""What tests share: kernels to look at, evidence to judge, repositories to break."""
+"""Helpers of several tests: example kernels, evidence to judge, repositories to break."""

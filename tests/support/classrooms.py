@@ -27,13 +27,13 @@ class ClassOf:
         return root
 
     def write(self, student: str, kata: Kata, body: str = Repository.BODY) -> bytes:
-        """The student's file, with this region body; returns what it holds."""
+        """Write this region body to the student's file; returns its content."""
         text = kata.solution.read_text().replace(Repository.BODY, body)
         path = self.folder / student / KATAS / f"{kata.id}.py"
         path.write_text(text)
         return text.encode()
 
     def passed(self, student: str, kata: Kata, stars: int = 3, body: str = Repository.BODY) -> None:
-        """The same, and a pass of it in the ledger."""
+        """The same, with a pass in the ledger."""
         blob = blob_id(self.write(student, kata, body))
         append_passes(self.folder / student, [Pass(kata.id, blob, stars, DAY)])

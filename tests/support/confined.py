@@ -2,9 +2,9 @@
 
     python -m tests.support.confined FOLDER VERSION
 
-takes Landlock for this VERSION (0: for the kernel's), reads `[[confined, snippet], ...]` as JSON
-from stdin and writes what became of each to stdout: "done", or the exception's name and, of an
-OSError, that of its number.
+uses this VERSION of Landlock (0: the kernel's), reads `[[confined, snippet], ...]` as JSON
+from stdin and writes the outcome of each to stdout: "done", or the name of the exception and, for
+an OSError, the name of its number.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ SECONDS = 20
 
 
 def outcomes(folder: Path, asked: Iterable[tuple[bool, str]], version: int = 0) -> list[str]:
-    """What becomes of each snippet, confined or not. `folder` is laid out for them here.
+    """The outcome of each snippet, confined or not. Prepares `folder` for them.
 
-    `version` is that of Landlock, if it is to be an earlier one than the kernel's.
+    `version` is an earlier version of Landlock than the kernel's, or 0.
     """
     for name in ("repository/katas", "scratch", "elsewhere"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def outcomes(folder: Path, asked: Iterable[tuple[bool, str]], version: int = 0) 
 
 
 def main(folder: Path, version: int) -> None:
-    """Run what stdin asks for, one after another."""
+    """Run the snippets from stdin, one after another."""
     asked = json.loads(sys.stdin.read())
     prepared = isolation.confinement(isolation.Isolation.REQUIRE, never=[folder / "repository"])
     if version:

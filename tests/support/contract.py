@@ -1,4 +1,4 @@
-"""The contract that every exercise is held to: how a breach is told, which share is graded.
+"""The contract of every exercise: the message of a breach, and the share that is graded.
 
 CI grades the whole on the oldest jax, and a share on the newest. `.ci/full` grades the whole on
 both.
@@ -27,8 +27,7 @@ TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COM
 
 
 def demand(holds: object, file: Path, wrong: str, remedy: str) -> None:
-    """Unless it `holds`, fail with one sentence on which file is wrong in what, and one on what
-    to do about it."""
+    """Unless it `holds`, fail with a sentence on the file and its fault, and one on the remedy."""
     __tracebackhide__ = True
     if not holds:
         name = "/".join(file.parts[-3:])
@@ -36,7 +35,7 @@ def demand(holds: object, file: Path, wrong: str, remedy: str) -> None:
 
 
 class Share(enum.Enum):
-    """What part of the contract a session grades."""
+    """The part of the contract that a session grades."""
 
     WHOLE = "whole"
     NEWEST = (
@@ -44,7 +43,7 @@ class Share(enum.Enum):
     )
 
     def cases(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """The graded ones of a solution's hidden cases.
+        """The hidden cases of a solution that are graded.
 
         On the newest jax, where XLA compiles three times as long: the second that is run.
         """
@@ -89,14 +88,14 @@ class Plan:
         return cls(share, tuple(map(int, seeds)), bool(config.getoption("--every-case")))
 
     def cases(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """The graded ones of a solution's hidden cases."""
+        """The hidden cases of a solution that are graded."""
         return self.share.cases(cases)
 
     def some(self, kata: Kata, cases: Sequence[Case], *, shows_cost: bool) -> Sequence[Case]:
         """The hidden cases on which a variant is graded: one, which its kata's id selects.
 
-        With `shows_cost`, also that of production size. Without one of that size, any may be the
-        one that shows what a kernel costs: then it is all of them.
+        With `shows_cost`, also the case of production size. Without a case of that size, all cases,
+        because each may show the cost of a kernel.
         """
         run = [case for case in cases if not case.production]
         if self.every_case or (shows_cost and len(run) == len(cases)):
@@ -106,17 +105,17 @@ class Plan:
         return [case for case in cases if case is one or (shows_cost and case.production)]
 
     def in_order(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """All of them, in the order in which a mistake is tried on them.
+        """All cases, in the order in which a mistake is tried on them.
 
-        What jax tells, it tells of most cases: first come those of which the solution's results
-        are known already. What we tell shows soonest in the order in which they were drawn.
+        On the newest jax, cases with known results of the solution come first, because jax reports
+        a mistake on most cases. Otherwise our own checks find it soonest in the drawn order.
         """
         first = self.cases(cases) if self.share is Share.NEWEST else ()
         return (*first, *(case for case in cases if case not in first))
 
 
 class OwnPar(WorkerClient):
-    """Takes the learner's launch for par: of a solution, that is the same launch."""
+    """Uses the learner's launch as par. For a solution, both are the same launch."""
 
     def solution(
         self,

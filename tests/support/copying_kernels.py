@@ -1,4 +1,4 @@
-"""Kernels that start copies by hand: right ones, and for each way to be wrong one with that fault.
+"""Kernels that start copies by hand: right ones, and one for each kind of fault.
 
 Each launch takes X, float32[32, 128], and the right ones return what is in `RIGHT` beside them. The
 wrong ones leave out, move or change one line, chosen by `bug`.
@@ -132,7 +132,7 @@ def prefetch_over_grid(bug: str = "") -> Launch:
 
 
 def ring(distance: int = 3) -> Launch:
-    """X + 1; so many slots, all but one of them under way."""
+    """X + 1; a ring of slots, with copies in flight for all but one."""
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
         def scoped(slots: Any, out: Any, sems: Any, sent: Any) -> None:
@@ -187,7 +187,7 @@ def row_gather(bug: str = "") -> Launch:
 
 
 def halves(bug: str = "") -> Launch:
-    """2 X; its halves come to two slots."""
+    """2 X; its halves are copied to two slots."""
 
     def kernel(x_hbm: Any, o_ref: Any, slots: Any, sems: Any) -> None:
         copies = [
@@ -286,7 +286,7 @@ def over_a_mesh(x: jax.Array) -> jax.Array:
 
 
 def by_hand_over_a_mesh(x: jax.Array) -> jax.Array:
-    """X + 1, by pl.kernel over a mesh of one core, with sync_copy and a buffer of its own."""
+    """X + 1, by pl.kernel over a mesh of one core, with sync_copy and its own buffer."""
 
     def kernel(x_hbm: Any, o_hbm: Any) -> None:
         def scoped(buffer: Any) -> None:

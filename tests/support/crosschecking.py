@@ -1,4 +1,4 @@
-"""How far a solution, and its spec, are from code that is not ours, on one hidden case."""
+"""The errors of a solution and of its spec against independent code, on one hidden case."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def error_of_solution(exercise: Kata, dtype: str) -> float:
 
 
 def error_of_spec(exercise: Kata, dtype: str) -> float:
-    """The same of what the solution is graded against: its spec in float64."""
+    """The same for the expected results: the solution's spec in float64."""
     solution, case = load_module(exercise.solution), _case(exercise, dtype)
     inputs = specs.drawn_inputs(solution, exercise.name, case)
     spec, keywords = specs.spec_of(solution, exercise.name, case)

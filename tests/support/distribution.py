@@ -1,4 +1,4 @@
-"""Which worker runs which tests, where there are several."""
+"""Distributes tests among several workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Distribution(LoadScopeScheduling):
 
 
 def exercise_of(nodeid: str) -> str:
-    """The exercise that a test is about: the first of its parameters; "" for none."""
+    """The exercise that a test is about, which is its first parameter; "" for none."""
     found = re.search(r"\[([a-z0-9_]+)[-\]]", nodeid)
     return found[1] if found and "/course/" in nodeid else ""
 

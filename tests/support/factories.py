@@ -51,14 +51,14 @@ def reference(expected: Sequence[Any] = (2 * X,), contraction: int = 1) -> Refer
 
 @dataclass(frozen=True, slots=True)
 class OwnAndPar:
-    """A launch and par's, both as they come from the compiler, or don't."""
+    """A launch and par's, each with the compiler's prediction or a problem."""
 
     own: OnChip | Accident
     par: OnChip | Accident
 
 
 def at_par() -> OwnAndPar:
-    """A launch that was compiled, beside itself."""
+    """A compiled launch that is also its own par."""
     moved = Traffic("double", (4,), (), ())
     compiled = OnChip(None, (Prediction("v5e", doubling(), (), moved, (), compiled=True),))
     return OwnAndPar(compiled, compiled)
@@ -83,7 +83,7 @@ def evidence(
     costs: bool = True,
     block_by_block: bool = False,
 ) -> TpuEvidence:
-    """By default one whose kernel costs what par does."""
+    """Evidence; by default the kernel has the same cost as par."""
     arrived = on_chips or at_par()
     asked = key(
         outside=outside,
@@ -120,7 +120,7 @@ def key(**fields: Any) -> Key:
 
 
 def with_key(given: TpuEvidence, **fields: Any) -> TpuEvidence:
-    """The same evidence of a kata with other fields in its key."""
+    """The same evidence for a kata with other fields in its key."""
     return dataclasses.replace(given, key=dataclasses.replace(given.key, **fields))
 
 
@@ -129,5 +129,5 @@ NOWHERE = SourceFile("absent.py", b"")
 
 
 def read(file: Path) -> SourceFile:
-    """A file as it is now."""
+    """The current content of a file."""
     return SourceFile(str(file), file.read_bytes())

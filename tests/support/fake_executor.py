@@ -1,4 +1,4 @@
-"""A executor that gives verdicts at once, and starts no process."""
+"""An executor that gives verdicts at once, and starts no process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grader.commands import grade
 
 
 class Judges:
-    """Gives each job the verdict that a function makes of it."""
+    """Gives each job the verdict of a function."""
 
     def __init__(self, verdict: Callable[[SubmissionJob], dict[str, Any]]) -> None:
         self._verdict = verdict
@@ -27,7 +27,7 @@ class Judges:
 def judging(
     monkeypatch: pytest.MonkeyPatch, verdict: Callable[[SubmissionJob], dict[str, Any]]
 ) -> None:
-    """Have every command's jobs judged by this function."""
+    """Let this function judge the jobs of every command."""
 
     def hire(_setup: Setup) -> contextlib.nullcontext[Judges]:
         return contextlib.nullcontext(Judges(verdict))

@@ -1,6 +1,6 @@
-"""Files that want stars which they have not earned, and what has to be said of each.
+"""Files that try to get stars that they haven't earned, and the required message for each.
 
-`text` takes the place of the kernel and the launch in the solution of constant_add.
+`text` replaces the kernel and the launch in the solution of constant_add.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def says(message):
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """One file, and what must be said of it: which check fails it, and some of the words.
+    """One file, the check that must fail it, and words of the message.
 
-    `stars` are those that it has earned.
+    `stars` are the stars that it has earned.
     """
 
     name: str
@@ -98,14 +98,14 @@ def zeros(name: str, setup: str, says: str = STORED_ZEROS) -> Hostile:
 
 
 def fails_to(name: str, setup: str, says: str) -> Hostile:
-    """A file that stores zeros, and reaches for what it has no right to."""
+    """A file that stores zeros, and tries something that it may not do."""
     return Hostile(name, setup + ZEROS + LAUNCH, Check.RUNS, says)
 
 
 def two_faced(name: str, honest: str, setup: str = "") -> Hostile:
-    """A launch that wants to be one kernel for the interpreter, another for the compiler.
+    """A launch that tries to have one kernel for the interpreter, another for the compiler.
 
-    `honest` is an expression by which it tells the one from the other; it is asked only once.
+    `honest` is the expression that distinguishes them; it is evaluated only once.
     """
     launch = f"""
 {setup}

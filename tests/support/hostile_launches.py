@@ -1,4 +1,4 @@
-"""Launches that are right and do not do the work, or do it where it does not count."""
+"""Launches with right results that don't do the work, or do it outside of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that reach for the rest of the machine: others' files, others' processes, the network."""
+"""Files that try to access the rest of the machine: other files, other processes, the network."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Submissions that attack whoever grades them: several attacks each, told apart by name.
+"""Submissions that attack the grader: several attacks each, with names.
 
-What an attack attains is raised, by name, in the end; what is refused is passed over.
+In the end, each raises the names of attacks that succeeded. Refused attacks are ignored.
 """
 
 from __future__ import annotations
@@ -153,6 +153,6 @@ ENDS = {
 
 
 def attacks(text: str, places: Mapping[str, Path]) -> str:
-    """The code of several attacks, that raises what it attains."""
+    """The code of several attacks, which raises the names of those that succeed."""
     named = {name: str(path) for name, path in places.items()}
     return f"{_TRIES.format(places=named)}{text}{_TELL}"

@@ -1,4 +1,4 @@
-"""What the inputs of a kata hold where a pattern decides what is right: masks, groups of rows."""
+"""Features of a kata's inputs if a pattern in them decides the results: masks, groups of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pallascope.tools.arrays import dtype_of
 class Mask:
     """A mask bool[queries, keys] and its block sizes.
 
-    For a kernel that walks along the queries of each key, the two have changed places.
+    For a kernel that loops over the queries of each key, the two are swapped.
     """
 
     sees: np.ndarray[Any, Any]
@@ -42,12 +42,12 @@ class Mask:
 
     @property
     def corners(self) -> Any:
-        """int[I, J]: in how many of the four corners of a block the query sees the key."""
+        """int[I, J]: the number of a block's four corners in which the query sees the key."""
         return np.sum(self._blocks()[:, :: self.bq - 1, :, :: self.bkv - 1], (1, 3))
 
     @property
     def partial(self) -> list[bytes]:
-        """What each partial block holds."""
+        """The contents of each partial block."""
         blocks = self._blocks().swapaxes(1, 2)
         return [block.tobytes() for block in blocks[self.active & ~self.full]]
 
@@ -103,7 +103,7 @@ BLOCKS: Mapping[str, Callable[[Mask], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The offsets of groups of rows, and the rows of a tile; all rows, where groups leave some."""
+    """The offsets of groups of rows, the rows of a tile, and all rows, if some are in no group."""
 
     offsets: Sequence[int]
     tm: int
@@ -115,16 +115,16 @@ class Groups:
 
     @property
     def cuts(self) -> list[int]:
-        """Where a group with rows begins, other than the first row."""
+        """The first rows of groups with rows, except row 0."""
         return [o for o, size in zip(self.offsets, self.sizes, strict=False) if o and size]
 
     def in_tile(self, tile: int) -> int:
-        """How many groups have rows in a tile."""
+        """The number of groups with rows in a tile."""
         first, end = tile * self.tm, (tile + 1) * self.tm
         return sum(max(a, first) < min(b, end) for a, b in pairwise(self.offsets))
 
     def tiles(self, group: int) -> int:
-        """In how many tiles a group has rows."""
+        """The number of tiles in which a group has rows."""
         start, end = self.offsets[group], self.offsets[group + 1]
         return -(-end // self.tm) - start // self.tm if end > start else 0
 
@@ -169,8 +169,8 @@ UNWANTED: Mapping[str, Callable[[Groups], bool]] = {
 
 
 def inputs_of(exercise: Kata, solution: ModuleType, case: Case) -> Mapping[str, Any]:
-    """The inputs of a case, by name, as the kata's own function makes them; of what decides
-    nothing here, heads and columns, only a few, so that it takes milliseconds."""
+    """The inputs of a case, by name, as the kata's own function makes them; with few heads and
+    columns, which don't matter here, so that it takes milliseconds."""
     few = {"B": 1, "N": 1, "K": 1, "H": 8} if "H" in case.sizes else dict.fromkeys("KNDF", 8)
     sizes = {name: few.get(name, size) for name, size in case.sizes.items()}
     make = getattr(solution, f"{exercise.name}_inputs")
@@ -182,7 +182,7 @@ def inputs_of(exercise: Kata, solution: ModuleType, case: Case) -> Mapping[str, 
 
 
 def mask_of(exercise: Kata, solution: ModuleType, case: Case) -> Iterator[Mask]:
-    """Which query sees which key; for each sequence of the batch, where they differ."""
+    """The masks of queries and keys; one for each sequence of the batch if they differ."""
     sizes, inputs = case.sizes, inputs_of(exercise, solution, case)
     bq, bkv = sizes["bq"], sizes["bkv"]
     if "q_ids" in inputs:

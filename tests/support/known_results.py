@@ -49,7 +49,7 @@ _WITH_DOT = (".ci", ".devcontainer", ".github", ".vscode")
 
 
 def digest(*contents: bytes) -> str:
-    """A digest of several contents, which also tells where each ends."""
+    """A digest of several contents, which depends on their boundaries."""
     return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in contents)).hexdigest()
 
 
@@ -116,7 +116,7 @@ def dependencies(file: Path) -> tuple[str, ...]:
 
 
 def result_digest(item: pytest.Item, options: str) -> str:
-    """A digest of all that the test's result depends on. `options` are those of the session."""
+    """A digest of everything that the test's result depends on. `options` are the session's."""
     if not item.get_closest_marker("verdict"):
         return digest(
             item.nodeid.encode(), options.encode(), state(dependencies(item.path)).encode()
@@ -130,7 +130,7 @@ def result_digest(item: pytest.Item, options: str) -> str:
 
 
 def read(file: Path) -> dict[str, int]:
-    """The known results with their ages in sessions; none where the file is missing or broken."""
+    """The known results with their ages in sessions; none if the file is missing or broken."""
     with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
         known = json.loads(file.read_text(encoding="utf-8"))
         return {str(result): int(age) for result, age in known.items()}

@@ -1,4 +1,4 @@
-"""Small changes to Python code: what `mutants.py` makes of the regions of solutions.
+"""Small changes to Python code, which `mutants.py` applies to the regions of solutions.
 
 Each is one edit of the text, found with ast: another constant, another comparison, another size of
 the same kind, a dropped argument or statement. Nothing here knows whether a change matters.
@@ -108,7 +108,7 @@ def _parses(text: str) -> bool:
 
 
 class _Finder:
-    """Walks a tree and finds what to change."""
+    """Walks a tree and finds changes."""
 
     def __init__(self, text: str, inside: Sequence[tuple[int, int]]) -> None:
         self._text, self._inside = text, inside

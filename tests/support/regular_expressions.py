@@ -35,7 +35,7 @@ LOOKS = {_constants.ASSERT, _constants.ASSERT_NOT}
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A pattern, the method of it that is called, and in which module and line."""
+    """A pattern, the method that is called, the module and the line."""
 
     pattern: str
     method: str
@@ -78,7 +78,7 @@ def every_search() -> list[Search]:
 
 
 def _methods(call: ast.Call, tree: ast.Module, code: str) -> Iterator[str]:
-    """How a pattern is searched for: by the call itself, or by those of the name that it gets."""
+    """The methods that search for a pattern: in this call, or in calls with its name."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr != "compile":
         yield call.func.attr
@@ -123,7 +123,7 @@ class _Names(dict[str, Any]):
 
 
 def _first(row: object) -> str:
-    """The first text of a row that stands in it as it is; "" where there is none."""
+    """The first literal text in a row; "" without one."""
     fields = getattr(type(row), "__dataclass_fields__", ())
     cells = row if isinstance(row, tuple) else [getattr(row, name) for name in fields]
     found = (cell.pattern if isinstance(cell, re.Pattern) else cell for cell in cells)
@@ -164,7 +164,7 @@ def _flagged(pattern: str, flags: re.RegexFlag) -> str:
 
 
 def worst_cases(pattern: str, length: int, count: int = 80) -> Iterator[str]:
-    """Texts of about this length in which parts of the pattern stand over and over.
+    """Texts of about this length that repeat parts of the pattern.
 
     An engine that backtracks takes long where it can begin a match in many places, or share the
     same characters among several repetitions in many ways, and fails in the end.
@@ -182,7 +182,7 @@ def worst_cases(pattern: str, length: int, count: int = 80) -> Iterator[str]:
 
 
 def _parts(tree: Sequence[Any]) -> Iterator[str]:
-    """An example of each part of a pattern, in order: what a repetition repeats stands once."""
+    """An example of each part of a pattern, in order, with one repetition of repeated parts."""
     for operation, argument in tree:
         if operation in REPEATS:
             yield from _parts(argument[2])
@@ -224,7 +224,7 @@ def _character(operation: Any, argument: Any) -> str:
 
 
 def _class(items: Sequence[Any]) -> str:
-    """A set of characters as Python writes it."""
+    """A set of characters in Python's syntax."""
     names = {
         _constants.CATEGORY_DIGIT: r"\d",
         _constants.CATEGORY_NOT_DIGIT: r"\D",

@@ -36,7 +36,7 @@ def with_text(kata: Kata, root: Path, text: str) -> Kata:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a pytest session said."""
+    """The result of a pytest session."""
 
     code: int
     out: str
@@ -53,7 +53,7 @@ class Ran:
 
 
 class Repository:
-    """A repository of small katas in a folder of its own."""
+    """A repository of small katas in its own folder."""
 
     SOLUTION = '''"""Double every element."""
 
@@ -124,11 +124,11 @@ dtype = ["float32", "bfloat16"]
         kata.path.write_text(text.replace(self.BODY, indented))
 
     def pytest(self, *arguments: str, **environ: str) -> Ran:
-        """Run pytest here, in this process, with its kernels at a pool that others have used."""
+        """Run pytest here, in this process, with a pool that other tests have used."""
         return self._ran(arguments, environ, functools.partial(sessions.here, self._opened))
 
     def process(self, *arguments: str, timeout: float = 120, **environ: str) -> Ran:
-        """Run pytest here, in a process of its own."""
+        """Run pytest here, in its own process."""
         return self._ran(arguments, environ, functools.partial(sessions.apart, timeout))
 
     def _ran(
@@ -145,7 +145,7 @@ dtype = ["float32", "bfloat16"]
 
 
 class Shop:
-    """A repository of three exercises in the current folder, and what commands say in it."""
+    """A repository of three exercises in the current folder, in which commands run."""
 
     def __init__(self, repository: Repository, capture: pytest.CaptureFixture[str]) -> None:
         self.repository = repository
@@ -156,7 +156,7 @@ class Shop:
         self.capture = capture
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """What a command that exits with `code` writes to stdout, or to stderr if misused."""
+        """The stdout of a command that exits with `code`, or its stderr if misused."""
         assert main(arguments) == code
         captured = self.capture.readouterr()
         return captured.err if code == 2 else captured.out
@@ -180,12 +180,12 @@ class Clone:
         self.git("commit", "-q", "-m", "As shipped")
 
     def on(self, day: str) -> None:
-        """Commits from now on are of this day."""
+        """Set the day of the following commits."""
         for who in ("AUTHOR", "COMMITTER"):
             self._monkeypatch.setenv(f"GIT_{who}_DATE", f"{day}T12:00:00+00:00")
 
     def passed(self, kata: Kata, body: str = "", day: str = "2026-11-18", stars: int = 3) -> Pass:
-        """The kata solved with this region body, and its pass in the ledger."""
+        """Solve the kata with this region body, and record its pass in the ledger."""
         self.shop.repository.solve(kata, body or Repository.BODY)
         blob = blob_id(kata.path.read_bytes())
         one = Pass(kata.id, blob, stars, datetime.date.fromisoformat(day), (("jax", "0.10.2"),))

@@ -1,5 +1,5 @@
-"""What the hidden cases of a session don't tell apart: sizes that never vary, blocks of one number
-throughout, two sizes that are always equal. A kernel that takes one for the other would pass."""
+"""Sizes that the hidden cases of a session can't distinguish: sizes and numbers of blocks that
+never vary, and sizes that are always equal. A kernel that confuses them would pass."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ENOUGH_BLOCKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """What the cases of a session have alike, as [alike] names it, and in words."""
+    """A feature that the cases of a session share, as [alike] names it, and in words."""
 
     what: str
     words: str
 
 
 def found_alike(key: Key, extents: Sequence[str], cases: Sequence[Case]) -> Iterator[Alike]:
-    """What no case of this session tells apart, whether or not the key says that it may be so.
+    """The sizes that no case of this session distinguishes, whether or not [alike] allows it.
 
     `extents` are numbers of blocks, as in "K//bk"; division rounds up.
     """
@@ -42,8 +42,8 @@ def found_alike(key: Key, extents: Sequence[str], cases: Sequence[Case]) -> Iter
 
 
 def extents_of(exercise: Kata) -> tuple[str, ...]:
-    """The numbers of blocks that matter to a kata: a size divided by one that it is drawn as a
-    multiple of, or by one that its code divides it by."""
+    """A kata's numbers of blocks: a size divided by a factor in the key's arithmetic, or by a name
+    by which its code divides it."""
     names = set(exercise.key.choices)
     drawn = {f"{size}//{'//'.join(by)}" for size in names for by in _factors(exercise.key, size)}
     code = exercise.solution.read_text(encoding="utf-8")
@@ -69,8 +69,8 @@ def _by_definition(key: Key, one: str, other: str) -> bool:
 
 
 def _factors(key: Key, size: str) -> set[tuple[str, ...]]:
-    """By which names a size may be divided, because of how it is drawn: M = "2*G*tm" by G, by tm,
-    by both."""
+    """The names by which a size is divisible in the key's arithmetic: M = "2*G*tm" by G, by tm, by
+    both."""
     found: set[tuple[str, ...]] = set()
     for text in key.choices[size]:
         if isinstance(text, str):
@@ -88,7 +88,7 @@ def _divisions(tree: ast.Module) -> Iterator[str]:
 
 
 def _divided(node: ast.expr) -> list[str]:
-    """The names of a chain of divisions; none where something else is part of it."""
+    """The names of a chain of divisions; none if it contains anything else."""
     match node:
         case ast.Name():
             return [node.id]

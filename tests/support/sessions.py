@@ -1,7 +1,7 @@
-"""pytest sessions from outside: in this process, or in one of their own.
+"""pytest sessions, run in this process or in a separate one.
 
-One in this process costs a tenth: pytest and the grader are imported, and so is jax, by the zygote
-of a pool that others have used before.
+A session in this process takes a tenth of the time: pytest and the grader are imported already,
+and a pool that other tests have used has imported jax.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _PLUGIN = ("-p", "grader.plugin")
 
 
 class LentPool(WorkerPool):
-    """A pool that sessions use one after another: each finds it as a new one, though warm."""
+    """A pool that sessions use one after another. Each gets it like a new one, but warm."""
 
     def opened(self, device: Device) -> WorkerPool:
-        """What a session gets that would open a pool for this device, which is the CPU."""
+        """Gives this pool to a session that would open one for this device, which is the CPU."""
         assert device.backend == self.device.backend
         self.device = device
         return self
 
     def close(self) -> None:
-        """End what has imported a file of the session's, and what still owes it an answer."""
+        """End the processes that have imported a file of the session, or still owe an answer."""
         for post, worker in list(self._workers.items()):
             if worker.busy or post in (WorkerRole.ATTEMPTING, WorkerRole.SPARE):
                 self._drop(post)
         self._attempted = None
 
     def give_back(self) -> None:
-        """End the zygote, too."""
+        """End the fork server, too."""
         super().close()
 
 
@@ -85,8 +85,8 @@ def _imports_of(root: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _garbage_of_its_own() -> Iterator[None]:
-    """Look for garbage only among what is made meanwhile: pytest does so at each session's end,
-    and of all that this process holds by then that takes up to a second."""
+    """Collect garbage only among objects that are made meanwhile: pytest collects at the end of
+    each session, and for all objects of this process that takes up to a second."""
     gc.freeze()
     try:
         yield
@@ -97,7 +97,7 @@ def _garbage_of_its_own() -> Iterator[None]:
 def apart(
     timeout: float, root: Path, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> tuple[int, str]:
-    """A session in a process of its own, which gets `timeout` seconds."""
+    """A session in a separate process, with a limit of `timeout` seconds."""
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *_PLUGIN, *arguments],
         cwd=root,

@@ -1,10 +1,10 @@
-"""What the contract presumes of katas for TPUs, and asks of those for GPUs instead: all of it here.
+"""The contract's requirements that differ between katas for TPUs and for GPUs.
 
-- Stars: what a TPU would do is predicted, what a GPU would do is not. Without a GPU a kata for
-  GPUs earns two at most, and without the extra "gpu" one.
-- Memory: other names under `Shapes`, and Refs that are called after where they lie.
-- Cost: nothing predicts it, so such a kata is on no roofline, and what its `after` has the learner
-  type is `python -m pallascope.gpu`, where a kata for TPUs has `kata cost`.
+- Stars: TPU runs are predicted, GPU runs aren't. Without a GPU a kata for GPUs earns at most two
+  stars, and without the extra "gpu" one.
+- Memory: other names under `Shapes`, and Refs that are named after their memory.
+- Cost: nothing predicts it, so a kata for GPUs isn't on the roofline, and its `after` has the
+  command `python -m pallascope.gpu` instead of `kata cost`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GPU_COMMAND = "python -m pallascope.gpu "
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a right solution gets on one hidden case."""
+    """The result of a right solution on one hidden case."""
 
     stars: int = MAX_STARS
     not_judged: NotJudged | None = None
@@ -49,7 +49,7 @@ def target_of(kata: Kata) -> str:
 
 
 def no_compiler(kata: Kata) -> str:
-    """Why the compiler that such a kata needs is not here; "" where it is."""
+    """Why this machine lacks the compiler that such a kata needs; "" if it has it."""
     return toolchain.why_not() if target_of(kata) == "gpu" else compiler.unavailable_reason()
 
 

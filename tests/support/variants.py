@@ -1,9 +1,9 @@
 """Right kernels in other styles: the files of tests/variants, and each as a learner would have it.
 
 A file has the variants of one kata, each after a line like "# ---- STYLE ----". A variant is
-written in another way: its functions take the place of the solution's of the same name, and it has
-whatever else they need. Its docstring says what is different, and in its last line the stars that
-it deserves: "Stars: 3".
+written in another style: its functions replace the solution's functions of the same name, and it
+has everything else that they need. Its docstring describes the difference, and its last line has
+the stars that it deserves: "Stars: 3".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEADING = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 
 class Malformed(ValueError):
-    """A file of tests/variants says no stars, or is of no kata."""
+    """A file of tests/variants names no stars, or belongs to no kata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Variant:
         return f"{self.kata.name}-{self.style}"
 
     def text(self) -> str:
-        """The learner's file: the solution with the variant's functions in the place of its own."""
+        """The learner's file: the solution with the variant's functions instead of its own."""
         return composed(self.kata.solution.read_text(), self.source)
 
 
@@ -106,7 +106,7 @@ def composed(solution: str, variant: str) -> str:
 def _instead(
     lines: Sequence[str], own: ast.FunctionDef, others: Sequence[str], theirs: ast.FunctionDef
 ) -> list[str]:
-    """The function that takes the place of the solution's `own`."""
+    """The function that replaces the solution's `own`."""
     same = _names(own.args) == _names(theirs.args)
     head = _head(lines, own) if same else _head(others, theirs)
     body = others[_first(_statements(theirs)[0]) - 1 : theirs.end_lineno]

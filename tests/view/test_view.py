@@ -356,7 +356,7 @@ def test_what_does_not_import_has_nothing_to_draw(shared: Shop) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("bq=8",), "kata: double has no size 'bq', but bm, M, N, dtype"),
+        (("bq=8",), "kata: double has no size 'bq', only bm, M, N, dtype"),
         (("--case", "9"), "kata: double has cases 0 to 2, not 9"),
     ],
     ids=" ".join,

@@ -1,8 +1,8 @@
-"""What a process that runs a learner's code can reach: its own folder, and the interpreter.
+"""Confines a process with a learner's code to its own folder and the interpreter.
 
-The fork server calls `confinement` once, before it forks. A forked worker enforces the result as
-its first act, when it has moved into its own folder and before it reads a question: threads that
-run already would stay free, and files that were opened before stay open.
+The fork server calls `confinement` once, before it forks. A forked worker enforces the result
+first, after it has moved into its own folder and before it reads a question. Threads that were
+started earlier wouldn't be confined, and files that were opened earlier stay open.
 
     prepared = isolation.confinement(Isolation.AUTO)
     ...
@@ -10,12 +10,12 @@ run already would stay free, and files that were opened before stay open.
     files.move_in()
     prepared.enforce(files.writable)
 
-Nothing can take it back, and what the process starts is bound by it as well. It costs about a
-millisecond. `level()` tells what a worker would get here, without binding anyone.
+The process can't undo this, and it also applies to everything that the process starts. It takes
+about a millisecond. `level()` returns a worker's isolation on this machine, and confines nothing.
 
-confine   How far this kernel can isolate a process, and doing it
+confine   Isolates a process as far as this machine's kernel can
 landlock  Landlock: the files that a worker may read
-seccomp   seccomp: the system calls that a worker is refused
+seccomp   seccomp: the system calls that the kernel refuses to a worker
 """
 
 from grader.sandbox.isolation.confine import (

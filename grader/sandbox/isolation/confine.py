@@ -1,8 +1,6 @@
-"""How far this kernel can isolate a process, and doing it.
+"""Isolates a process as far as this machine's kernel can.
 
-How far the kernel of this machine can isolate a process, and how that is said.
-
-What is prepared once, before a process forks, and enforced in each process forked from it.
+A process prepares a `Confinement` once, before it forks. Each forked process enforces it.
 """
 
 from __future__ import annotations
@@ -29,15 +27,15 @@ class Isolation(enum.Enum):
 
 
 class NotIsolated(RuntimeError):
-    """Isolation was required, and can't be had in full: says why."""
+    """Isolation is required, and this machine can't isolate fully. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a worker is isolated by; `str` is what the header says.
+    """The isolation of a worker; `str` gives the header's text.
 
     `landlock_abi` is the version of the kernel's Landlock, 0 without it; `reason` says why a worker
-    is not isolated, and is empty where it is.
+    is not isolated, "" if it is.
     """
 
     landlock_abi: int
@@ -55,39 +53,39 @@ class Level:
 
 
 def demanded(wanted: Isolation) -> Level:
-    """`level`; raises NotIsolated where isolation is required and can't be had."""
+    """`level`; raises NotIsolated if isolation is required and this machine can't isolate."""
     found = level(wanted)
     if wanted is Isolation.REQUIRE and not found.isolated:
-        raise NotIsolated(f"isolation is required, and there is none: {found.reason}")
+        raise NotIsolated(f"isolation is required, but not possible: {found.reason}")
     return found
 
 
 def level(wanted: Isolation = Isolation.AUTO) -> Level:
-    """What a worker would be isolated by on this machine; binds nobody."""
+    """The isolation that a worker would get on this machine. Confines nothing."""
     if wanted is Isolation.OFF:
         return Level(0, False, "turned off")
     if sys.platform != "linux":
         return Level(0, False, "only Linux has Landlock and seccomp")
     if machine() is None:
-        return Level(0, False, "of Linux's machines only 64-bit x86 and ARM are known here")
+        return Level(0, False, "on Linux, only 64-bit x86 and ARM are supported")
     libc = Libc()
     abi, reason = 0, ""
     try:
         abi = landlock.version(libc)
     except OSError as error:
-        reason = f"this kernel offers no Landlock ({error.strerror}); Linux 5.13 and later can"
+        reason = f"this kernel has no Landlock ({error.strerror}); Linux 5.13 and later can have it"
     try:
         seccomp.probe(libc)
     except OSError as error:
-        return Level(abi, False, reason or f"this kernel offers no seccomp ({error.strerror})")
+        return Level(abi, False, reason or f"this kernel has no seccomp ({error.strerror})")
     return Level(abi, True, reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a worker will be confined to. `level` is what the kernel was found to offer.
+    """The rules that a worker will enforce. `level` is the isolation that the kernel offers.
 
-    `program` is the filter of system calls, where it is the same in every process.
+    `program` is the filter of system calls, if it is the same in every process.
     """
 
     level: Level
@@ -96,10 +94,10 @@ class Confinement:
     program: bytes = b""
 
     def enforce(self, writable: Sequence[Path] = ()) -> Level:
-        """Confine this process for good; files and folders in `writable` are its own.
+        """Confine this process for good; it may write to files and folders in `writable`.
 
-        To be called while there is one thread. Returns what came of it. Raises NotIsolated where
-        isolation was required and something was refused.
+        Call this while the process has one thread. Returns the isolation that was reached. Raises
+        NotIsolated if isolation is required and the kernel refused a part of it.
         """
         here = machine()
         if here is None:
@@ -137,16 +135,16 @@ def confinement(
 ) -> Confinement:
     """Prepare to confine the processes forked from this one.
 
-    They may read the interpreter, the modules imported so far and `also`; nothing below `never`
-    (the repository), except an interpreter that lies there and `also`. Raises NotIsolated where
+    They may read the interpreter, the modules imported so far and `also`, but nothing below `never`
+    (the repository), except `also` and an interpreter that lies there. Raises NotIsolated if
     isolation is required and the kernel doesn't offer it.
     """
     required, found = wanted is Isolation.REQUIRE, demanded(wanted)
     here = machine()
     if here is None or not found.landlock_abi:
         return Confinement(found, required, ())
-    # Landlock keeps signals among a process and its children; without that, the filter lets a
-    # process signal only itself, and so depends on its number.
+    # Landlock limits signals to a process and its children. Without that, the filter lets a process
+    # signal only itself, so the filter depends on the process's number.
     scoped = found.landlock_abi >= landlock.SIGNALS
     program = seccomp.program(here, None, truncating=True) if scoped else b""
     return Confinement(found, required, readable(also, never), program)
@@ -154,4 +152,4 @@ def confinement(
 
 def _demand(required: bool, reached: Level) -> None:
     if required and not reached.isolated:
-        raise NotIsolated(f"isolation is required, and there is none: {reached.reason}")
+        raise NotIsolated(f"isolation is required, but not possible: {reached.reason}")

@@ -1,8 +1,7 @@
 """Landlock: the files that a worker may read.
 
-The files that a Python interpreter and jax read: what a worker is let see of the machine.
-
-Landlock, Linux's rules for files, TCP and signals that any process can set for itself.
+Landlock is Linux's set of rules for files, TCP and signals, which any process can set for itself. A
+worker may read only the files that a Python interpreter and jax need.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from grader.sandbox.isolation.seccomp import Libc
 OWN_PROCESS = Path("/proc/self")  # means another folder after each fork
 DEVICES = tuple(Path("/dev", name) for name in ("null", "random", "urandom"))
 
-#: Of the machine: the libraries, how the loader finds them, the time zone, how many cores.
+#: The machine's libraries, the loader's configuration, the time zone, the number of cores.
 _SYSTEM = (
     *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo"),
     *("/usr/share/locale", "/usr/libexec", "/lib", "/lib32", "/lib64", "/nix/store", "/gnu/store"),
@@ -45,9 +44,9 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 def readable(also: Sequence[Path] = (), never: Sequence[Path] = ()) -> tuple[Path, ...]:
-    """Every file and folder that a worker may read, by its real path, `also` among them.
+    """Every file and folder that a worker may read, by its real path, including `also`.
 
-    What is below `never` is left out, unless it belongs to the interpreter or to `also`.
+    Paths below `never` are left out, unless they belong to the interpreter or to `also`.
     """
     closed = [path.resolve() for path in never]
     own = list(dict.fromkeys(_existing(_interpreter())))
@@ -68,7 +67,7 @@ def _interpreter() -> Iterator[Path]:
 
 
 def _link_targets(folders: Iterable[Path]) -> Iterator[Path]:
-    """Where packages lie that are installed as links."""
+    """The folders of packages that are installed as links."""
     below = {path for folder in folders for path in _package_folders(folder)}
     for folder in below:
         with os.scandir(folder) as entries:
@@ -83,9 +82,9 @@ def _package_folders(folder: Path) -> Iterator[Path]:
 
 
 def _imported(modules: Iterable[ModuleType], own: Sequence[Path]) -> Iterator[Path]:
-    """Where modules lie that are imported by now: a package's folder, or a single file.
+    """The folders of imported packages, and the files of other imported modules.
 
-    Those that lie in `own` are passed over, unless they are links.
+    Modules in `own` are skipped, unless they are links.
     """
     inside = tuple(f"{folder}{os.sep}" for folder in own)
     for module in list(modules):
@@ -111,7 +110,7 @@ def _below(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _around(path: Path, closed: Sequence[Path]) -> Iterator[Path]:
-    """The folder `path`, or, where something closed lies in it, all else that lies there."""
+    """The folder `path`; if it contains a closed path, everything else in it."""
     if not any(folder.is_relative_to(path) and folder != path for folder in closed):
         yield path
         return
@@ -122,7 +121,7 @@ def _around(path: Path, closed: Sequence[Path]) -> Iterator[Path]:
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The paths without those that lie below others."""
+    """The paths that are not below another one."""
     kept: list[Path] = []
     for path in sorted(set(paths)):  # by their parts, so a folder comes right before what it holds
         if not _below(path, kept[-1:]):
@@ -132,35 +131,35 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _TELL_VERSION = 1
-_BENEATH = 1  # the kind of rule: for a file, or for all that is beneath a folder
+_BENEATH = 1  # the kind of rule: for a file, or for everything below a folder
 
 WRITE_FILE, READ_FILE, READ_DIR = 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_FILE = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 MAKE_LINK, MOVE, TRUNCATE, IOCTL = 1 << 12, 1 << 13, 1 << 14, 1 << 15
 
 READ = READ_FILE | READ_DIR
-#: No devices, sockets or pipes, and nothing that could be executed.
+#: No devices, sockets or pipes, and no execution of files.
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_FILE | MAKE_LINK | MOVE
 WRITE |= TRUNCATE
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL
 _OF_A_FILE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL
 
 TCP, SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
-TRUNCATING, TCP_RULES, SIGNALS = 3, 4, 6  # the versions that brought them
+TRUNCATING, TCP_RULES, SIGNALS = 3, 4, 6  # the first versions with these rules
 
-#: How many kinds of access to files each version can refuse, from the first one on.
+#: The number of kinds of file access that each version can refuse, from version 1 on.
 _KINDS = (13, 14, 15, 15, 16, 16, 16)
 
 
 def version(libc: Libc) -> int:
-    """The version of Landlock's interface in this kernel. Raises OSError where there is none."""
+    """The version of Landlock's interface in this kernel. Raises OSError without Landlock."""
     return libc.call(_CREATE_RULESET, None, 0, _TELL_VERSION)
 
 
 def restrict(libc: Libc, abi: int, rules: Iterable[tuple[Path, int]]) -> None:
-    """Refuse this thread, and what it starts, all files but these paths with their rights.
+    """Limit this thread, and everything that it starts, to these paths with their rights.
 
-    Paths that don't exist are passed over. Raises OSError.
+    Paths that don't exist are skipped. Raises OSError.
     """
     every = (1 << _KINDS[min(abi, len(_KINDS)) - 1]) - 1
     words = [every, *([TCP] if abi >= TCP_RULES else []), *([SCOPES] if abi >= SIGNALS else [])]

@@ -1,4 +1,4 @@
-"""The same results by code that is not ours, one module for each field. All are registered here."""
+"""The same results by independent code, one module for each field. All are registered here."""
 
 from tests.support.independent import (
     attention_and_groups,

@@ -1,4 +1,4 @@
-"""Attention and grouped matmuls by code that is not ours: jax.nn, ragged_dot, JAX's own kernels."""
+"""Attention and grouped matmuls by independent code: jax.nn, ragged_dot, JAX's own kernels."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _(q: Any, k: Any, v: Any, q_ids: Any, kv_ids: Any, *, cap: int) -> Any:
 
 
 def _dense(partial: Any, kinds: Any, data: Any, masks: Any, *, columns: int) -> Any:
-    """The bool mask that tables stand for, block by block; `columns` is its width."""
+    """The bool mask that tables represent, block by block; `columns` is its width."""
     _, high, wide = partial.shape
     dense: Any = np.zeros((len(kinds) * high, columns), bool)
     for (row, step), kind in np.ndenumerate(np.asarray(kinds)):

@@ -1,4 +1,4 @@
-"""Layers and optimisers of 2_fusion by code that is not ours: jax.lax, jax.nn, optax."""
+"""Layers and optimisers of 2_fusion by independent code: jax.lax, jax.nn, optax."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _(p: Any, g: Any, m: Any, v: Any, numbers: Any) -> Any:
 
 @independent("adafactor_factors")
 def _(g: Any) -> Any:
-    """What optax's Adafactor keeps after its first step, which forgets what it held before."""
+    """The state of optax's Adafactor after its first step, which discards the state before."""
     factored: Any = optax.scale_by_factored_rms(min_dim_size_to_factor=1, epsilon=0)
     _, state = factored.update(g, factored.init(g), g)
     sums = {len(sum_): sum_ for sum_ in (state.v_row, state.v_col)}

@@ -1,4 +1,4 @@
-"""What the katas of 10_gpu compute, by code that is not ours: numpy and jax.nn."""
+"""The results of the katas of 10_gpu by independent code: numpy and jax.nn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the katas of 9_many_cores compute, by code that is not ours: jax.lax and numpy."""
+"""The results of the katas of 9_many_cores by independent code: jax.lax and numpy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _(q: Any, k: Any, v: Any) -> Any:
 
 
 def _on_four(function: Callable[[Any], Any], parts: Any) -> Any:
-    """A function of one chip with what jax.lax sends between four, on the part of each."""
+    """A function of one chip, run on four with jax.lax's collectives, on the part of each."""
     return jax.vmap(function, axis_name="x")(parts)
 
 

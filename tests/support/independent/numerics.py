@@ -1,4 +1,4 @@
-"""Low precision by code that is not ours: numpy in float64, ml_dtypes for int4 and roundings."""
+"""Low precision by independent code: numpy in float64, ml_dtypes for int4 and roundings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _(cap: Any, x: Any) -> Any:
 
 @independent("int4_weights")
 def _(x: Any, w: Any, scale: Any) -> Any:
-    """Group by group, of what ml_dtypes reads the integers as."""
+    """Group by group, with ml_dtypes' values of the integers."""
     x, w = np.asarray(x, np.float64), np.asarray(w).astype(ml_dtypes.int4).astype(np.float64)
     size, scale = len(w) // len(scale), np.asarray(scale, np.float64)
     groups = np.arange(len(w)) // size

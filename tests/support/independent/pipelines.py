@@ -1,4 +1,4 @@
-"""What the katas of 5_pipelines compute, by code that is not ours: jax.nn, numpy."""
+"""The results of the katas of 5_pipelines by independent code: jax.nn, numpy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which code that is not ours a solution is compared with, by the solution's name.
+"""Independent code for comparison with solutions, by the solution's name.
 
-Each function takes what the solution of that name takes, as float32 where it is floating, and
-returns what it must return.
+Each function takes the solution's arguments, with floating arrays as float32, and returns the
+required results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ INDEPENDENT: dict[str, Function] = {}
 
 
 def independent(*names: str) -> Callable[[Function], Function]:
-    """Register what the solutions of these names are compared with."""
+    """Register a function for comparison with the solutions of these names."""
 
     def add(function: Function) -> Function:
         INDEPENDENT.update(dict.fromkeys(names, function))

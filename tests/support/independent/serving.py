@@ -1,4 +1,4 @@
-"""What the katas of 6_serving compute, by code that is not ours: numpy in float64."""
+"""The results of the katas of 6_serving by independent code: numpy in float64."""
 
 from __future__ import annotations
 
