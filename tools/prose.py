@@ -27,7 +27,11 @@ PER = 10_000  # words
 #: Name -> the phrase, and how many of it, for each 10,000 words, are our aim.
 PATTERNS = {
     "what": (re.compile(r"\bwhat\b", re.IGNORECASE), 6.0),
-    "is no": (re.compile(r"\b(is|are|was|were) no\b(?! (longer|more|less)\b)"), 0.5),
+    # "There is no file" is plain English.
+    "is no": (
+        re.compile(r"(?<!there )\b(is|are|was|were) no\b(?! (longer|more|less)\b)", re.I),
+        0.5,
+    ),
     "of its own": (re.compile(r"\bof (its|their|your|our) own\b"), 1.0),
     "is told": (re.compile(r"\b(is|are|was|were|be) (told|said|asked)\b"), 0.2),
 }
