@@ -29,7 +29,7 @@ PATTERNS = {
     "what": (re.compile(r"\bwhat\b", re.IGNORECASE), 6.0),
     # "There is no file" is plain English.
     "is no": (
-        re.compile(r"(?<!there )\b(is|are|was|were) no\b(?! (longer|more|less)\b)", re.I),
+        re.compile(r"(?<!there )\b(is|are|was|were) no\b(?! (longer|more|less)\b)", re.IGNORECASE),
         0.5,
     ),
     "of its own": (re.compile(r"\bof (its|their|your|our) own\b"), 1.0),

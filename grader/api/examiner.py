@@ -23,11 +23,12 @@ from grader.exercise.catalog import SOLUTIONS, Kata, Submission, katas
 from grader.exercise.repository import RepositoryError, find_root
 from grader.grading.grader import Grader
 from grader.grading.session_case import Counted
-from grader.report.standings import standing
+from grader.report.session_standings import standing
 from grader.sandbox import devices
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.isolation import Isolation, demanded
 from grader.sandbox.launch_client import WorkerQueues
+from grader.sandbox.time_limits import DEFAULT_SECONDS
 from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.tools.git import blob_id
 from grader.verdict import (
@@ -148,9 +149,6 @@ class Report:
         return (MAX_STARS - 1 + fraction) / MAX_STARS
 
 
-#: Seconds for each step of a hidden case, unless the kata's key has a timeout. The same as
-#: pytest's.
-DEFAULT_SECONDS = 30.0
 #: Seconds for all hidden cases of a submission together.
 DEFAULT_LIMIT = 300.0
 #: Cached results of solutions; each kata and seed has about ten.

@@ -14,9 +14,9 @@ from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import Accident, Observation, SubWordInt
 from pallascope.tools.text import format_bytes
 from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.block_rules import Block
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
-from pallascope.tpu.tiling import Block
 from pallascope.tpu.vmem import Allocation, Fit, Use, smaller_blocks
 
 #: The end of libtpu's internal names that gives the width of an operation's integers:

@@ -15,7 +15,7 @@ from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import at, listed, paragraph
 from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import Accident, KernelCall, Operation, Problem
-from pallascope.tpu.tiling import block_paragraphs, block_text, refused_blocks
+from pallascope.tpu.block_rules import block_paragraphs, block_text, refused_blocks
 
 
 def check_blocks(evidence: TpuEvidence) -> Finding | None:

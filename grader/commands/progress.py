@@ -26,8 +26,7 @@ from grader.exercise.repository import RepositoryError, matching, single_kata
 from grader.record.history import history
 from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, next_kata, status_of
-from grader.report import maps, report_files
-from grader.report.history_log import history_text
+from grader.report import maps
 from grader.report.maps import (
     PROGRESS_SIGNS,
     no_next_kata_message,
@@ -36,6 +35,7 @@ from grader.report.maps import (
     record_notes,
     status_text,
 )
+from grader.report.progress_exports import history_text, write_badge
 from grader.tools.git import GitError, git_in
 from pallascope.tools.terminal import show
 
@@ -56,7 +56,7 @@ def run_progress(options: argparse.Namespace, root: Path, console: Console) -> i
     ledger = read_ledger(root)
     statuses = tuple(status_of(kata, ledger) for kata in matching(root, options.name))
     if options.svg:
-        report_files.write_badge(options.svg, statuses)
+        write_badge(options.svg, statuses)
         console.print(f"wrote {options.svg}", markup=False, soft_wrap=True)
         return 0
     if options.log:

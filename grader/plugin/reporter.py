@@ -21,7 +21,7 @@ from grader.report import maps, report_files
 from grader.report.completion import newly_solved
 from grader.report.failures import FailureText, explanation, joint_report, reason
 from grader.report.maps import newly_recorded
-from grader.report.standings import SessionStandings, Standing, standings
+from grader.report.session_standings import SessionStandings, Standing, standings
 from grader.verdict import Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error

@@ -89,7 +89,7 @@ def next_kata(statuses: Iterable[KataStatus], unsolved: Collection[str] = ()) ->
     Statuses after it aren't read. `unsolved` are names of other katas that are not solved. If every
     unsolved kata needs another one, the first of them is next. If the ledger has none of the katas,
     edited files may be right, so the first stub is next. A pytest session knows which katas fail,
-    and uses `report.standings` instead.
+    and uses `report.session_standings` instead.
     """
     remaining: list[KataStatus] = []
     has_passes = False

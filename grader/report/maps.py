@@ -18,7 +18,12 @@ from grader.exercise.catalog import Kata, name_of
 from grader.record.commits import last_commit, uncommitted
 from grader.record.ledger import Ledger, NewPasses, Pass
 from grader.record.status import FileState, KataStatus, next_kata
-from grader.report.standings import SessionStandings, Standing, TrackStandings, not_judged_reasons
+from grader.report.session_standings import (
+    SessionStandings,
+    Standing,
+    TrackStandings,
+    not_judged_reasons,
+)
 from grader.tools.git import GitError, NoGit, git_in
 from grader.verdict import MAX_STARS, State
 

@@ -28,7 +28,7 @@ from pallascope.gpu.gpu_compile_process import compiled
 from pallascope.gpu.gpu_interpreter import run_interpreted
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
 from pallascope.gpu.gpus import named, program_of
-from pallascope.gpu.thread_block import ordering_hazards
+from pallascope.gpu.thread_block_hazards import ordering_hazards
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.calls import called_as_written
 from pallascope.model import (

@@ -27,7 +27,7 @@ from pallascope.tools import codec
 if TYPE_CHECKING:
     from pallascope.gpu.compute_sanitizer import SanitizerReport
     from pallascope.gpu.local_gpu import Here
-    from pallascope.gpu.local_gpu_process import GpuRunFailure, GpuRunResult, RunQuestion
+    from pallascope.gpu.timed_gpu_process import GpuRunFailure, GpuRunResult, RunQuestion
     from pallascope.tpu.lowered_programs import LoweredProgram
 
 #: How far results may be from the solution's at production size, as a share of its largest element.
@@ -123,7 +123,7 @@ class GpuRunner:
         None if no GPU can run it, or jax doesn't lower it.
         """
         from pallascope.gpu.gpus import named
-        from pallascope.gpu.local_gpu_process import RunQuestion
+        from pallascope.gpu.timed_gpu_process import RunQuestion
 
         program = _program(job.launch)
         if program is None or self.here().why_not_for(named(job.chip)):
@@ -150,7 +150,7 @@ class GpuRunner:
     def timed(self, job: GpuJob, par: OnGpu | Accident) -> GpuTimes | None:
         """Time a launch, alternating with the solution's; None if no GPU seems to exist."""
         from pallascope.gpu.gpus import named
-        from pallascope.gpu.local_gpu_process import RunQuestion
+        from pallascope.gpu.timed_gpu_process import RunQuestion
 
         here = self.here()
         if here.none:
@@ -251,7 +251,7 @@ class GpuLaunchClient(LaunchClient):
 
 def times_of(found: GpuRunResult, title: str) -> GpuTimes:
     """The times of two launches, the reason why there are none, or the first launch's fault."""
-    from pallascope.gpu.local_gpu_process import GpuRunStage
+    from pallascope.gpu.timed_gpu_process import GpuRunStage
 
     device, failure = found.device or title, found.failure
     if failure:

@@ -28,6 +28,9 @@ from pallascope.model import Accident
 
 T = TypeVar("T")
 
+#: Seconds for each step of a hidden case, unless the kata's key has a `timeout`. pytest has its own
+#: `timeout` in pyproject.toml.
+DEFAULT_SECONDS = 30.0
 EARLY = 0.5  # seconds; most answers come sooner, without an inspection
 STEP = 0.25  # seconds between two inspections
 IDLE = 1.0  # seconds

@@ -15,7 +15,7 @@ from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, next_kata, status_of, unsolved_names
 from grader.report.failures import broken_kata_message, explanation, reason
-from grader.report.standings import standings
+from grader.report.session_standings import standings
 from grader.sandbox.isolation import level
 from grader.tools.editor import NoEditor
 from grader.verdict import Case, Grade, State

@@ -3,21 +3,21 @@
 jax is imported when a function that needs it is called. Tracing and lowering need only jax, and
 find most errors; compiling needs the extra "gpu".
 
-compute_sanitizer    Runs a program on the GPU under compute-sanitizer, and parses its reports
-gpu_compile_errors   Parses errors from tracing, lowering or compiling a Mosaic GPU kernel
-gpu_compile_process  Compiles for a GPU in a child process
-gpu_compiler         Compiles with XLA and ptxas in this process, without a GPU
-gpu_interpreter      Runs a GPU launch in Mosaic GPU's interpreter on the CPU
-gpu_resources        Registers, spills, occupancy, shared memory and instructions of a kernel
-gpu_screen           The compiler's numbers for a GPU kernel, on a terminal
-gpus                 The table of GPUs, and tracing for one of them
-local_gpu            Finds the GPU of this machine, and runs programs on it in a child process
-local_gpu_process    The child process that runs and times a program on the GPU
-operations           The events of Mosaic GPU's operations, and tables that threads look up
-thread               Follows one GPU thread through its trace: its events, in order
-thread_block         Simulates a block of GPU threads in several orders, and finds races
-thread_events        Events of a GPU thread on shared memory and barriers, as data
-toolchain            Finds jax's CUDA plugin, ptxas and nvdisasm without importing them
+compute_sanitizer     Runs a program on the GPU under compute-sanitizer, and parses its reports
+gpu_compile_errors    Parses errors from tracing, lowering or compiling a Mosaic GPU kernel
+gpu_compile_process   Compiles for a GPU in a child process
+gpu_compiler          Compiles with XLA and ptxas in this process, without a GPU
+gpu_interpreter       Runs a GPU launch in Mosaic GPU's interpreter on the CPU
+gpu_resources         Registers, spills, occupancy, shared memory and instructions of a kernel
+gpu_screen            The compiler's numbers for a GPU kernel, on a terminal
+gpus                  The table of GPUs, and tracing for one of them
+local_gpu             Finds the GPU of this machine, and runs programs on it in a child process
+operations            The events of Mosaic GPU's operations, and tables that threads look up
+thread                Follows one GPU thread through its trace: its events, in order
+thread_block_hazards  Simulates a block of GPU threads in several orders, and finds races
+thread_events         Events of a GPU thread on shared memory and barriers, as data
+timed_gpu_process     The child process that runs and times a program on the GPU
+toolchain             Finds jax's CUDA plugin, ptxas and nvdisasm without importing them
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pallascope.gpu.local_gpu import Start, run
-from pallascope.gpu.local_gpu_process import RunQuestion
+from pallascope.gpu.timed_gpu_process import RunQuestion
 from pallascope.tools.child_process import ChildProcess
 
 MEMCHECK, RACECHECK = "memcheck", "racecheck"

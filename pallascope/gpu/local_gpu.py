@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pallascope.gpu import local_gpu_process
+from pallascope.gpu import timed_gpu_process
 from pallascope.gpu.gpus import GpuChip
-from pallascope.gpu.local_gpu_process import (
+from pallascope.gpu.timed_gpu_process import (
     GpuRunResult,
     GpuRunStage,
     RunQuestion,
@@ -194,7 +194,7 @@ def run(
     if patience is None:
         patience = TIMING_SECONDS if question.par else RUN_SECONDS
     environ = {**environment(os.environ), **added}
-    with alone(), start(local_gpu_process.__name__, environ, before) as child:
+    with alone(), start(timed_gpu_process.__name__, environ, before) as child:
         child.send(question)
         return _answer(child, patience)
 

@@ -2,6 +2,7 @@
 
 Only `compiler`, `predict` and `pipeline_steps` need jax, and they import it when they are called.
 
+block_rules       Which block shapes a TPU accepts, and the nearest legal ones
 block_sizes       Tiles and block sizes in memory, out-of-bounds blocks, reuse of blocks
 bottlenecks       Causes of a launch's cost, and advice: waits, steps, units
 call_arguments    Reads sizes and array arguments from a command line
@@ -22,7 +23,6 @@ predict           Predictions: lowering, compiling, traffic and schedule togethe
 prediction        A kernel's predicted cost as data, and its roofline
 schedule/         Simulates the compiler's schedule of a kernel
 sweep             A table of predicted times over block sizes
-tiling            Which block shapes a TPU accepts, and the nearest legal ones
 traffic           The bytes that a kernel moves between HBM and VMEM
 vmem              VMEM allocations, and smaller blocks that would fit
 """

@@ -23,6 +23,7 @@ from pallascope.tools.files import Function, exit_code, function_at, user_line
 from pallascope.tools.terminal import show
 from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu import compile_process, compiler
+from pallascope.tpu.block_rules import block_paragraphs, refused_blocks, refused_blocks_phrase
 from pallascope.tpu.call_arguments import (
     CallArguments,
     call_of,
@@ -36,7 +37,6 @@ from pallascope.tpu.perfetto import MAX_EVENTS, trace
 from pallascope.tpu.predict import predictions
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.sweep import SweepRow, table
-from pallascope.tpu.tiling import block_paragraphs, refused_blocks, refused_blocks_phrase
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ lanes.
 Source: the layouts of kernels' operands, and the sizes of their DMAs, from libtpu 0.0.50 and
 0.0.51, which agree on v4, v5e, v5p, v6e and tpu7x. Where such a layout has larger tiles (8-bit
 arrays whose number of rows is a multiple of 32), no dimension is padded further. Shapes are in
-elements. `bits` is `tiling.dtype_bits` of the dtype.
+elements. `bits` is `block_rules.dtype_bits` of the dtype.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pallascope.model import KernelCall, Operand
-from pallascope.tpu.tiling import (
+from pallascope.tpu.block_rules import (
     LANES,
     SUBLANES,
     Shape,

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pallascope.model import Baseline, KernelCall, MeasuredProgram
+from pallascope.tpu.block_rules import dtype_bits
 from pallascope.tpu.chips import Chip
 from pallascope.tpu.hlo import estimated_cycles, has_loops, kernel_instructions, steps_of
 from pallascope.tpu.libtpu import (
@@ -41,7 +42,6 @@ from pallascope.tpu.libtpu_errors import (
     read_refusal,
     windows_too_large,
 )
-from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.vmem import (
     Vmem,
     footprint,

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 from pallascope.model import KernelCall, Operand, Role
 from pallascope.tpu import block_sizes
+from pallascope.tpu.block_rules import dtype_bits
 from pallascope.tpu.chips import named
 from pallascope.tpu.prediction import Prediction
 from pallascope.tpu.schedule import Landing, OperandDmas, Schedule, Transfer
 from pallascope.tpu.schedule.machine import ALLOCATION_SHIFT
-from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import OperandTraffic, Traffic
 
 

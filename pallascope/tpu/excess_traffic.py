@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pallascope.model import CopyReason, Role
 from pallascope.tools.text import format_bytes
+from pallascope.tpu.block_rules import dtype_bits
 from pallascope.tpu.chips import named
 from pallascope.tpu.prediction import Prediction
-from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import OperandTraffic
 
 

@@ -31,11 +31,11 @@ from pallascope.model import (
 )
 from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import block_sizes
+from pallascope.tpu.block_rules import dtype_bits
 from pallascope.tpu.block_sizes import Reuse
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu_errors import LibtpuRefusal
 from pallascope.tpu.schedule import Schedule, Unit
-from pallascope.tpu.tiling import dtype_bits
 from pallascope.tpu.traffic import Traffic
 from pallascope.tpu.vmem import Vmem
 

@@ -28,7 +28,7 @@ from pallascope.model import (
     Role,
 )
 from pallascope.tpu import block_sizes
-from pallascope.tpu.tiling import Space, dtype_bits
+from pallascope.tpu.block_rules import Space, dtype_bits
 from pallascope.tpu.vmem import buffered_bytes
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from pallascope.model import (
     Role,
 )
 from pallascope.tpu import block_sizes
-from pallascope.tpu.chips import Chip
-from pallascope.tpu.tiling import (
+from pallascope.tpu.block_rules import (
     Block,
     Space,
     dtype_bits,
     violations,
 )
+from pallascope.tpu.chips import Chip
 
 
 class Use(enum.Enum):

@@ -22,7 +22,7 @@ from grader.record.history import (
     history,
 )
 from grader.record.ledger import HEADER, LEDGER, read_ledger
-from grader.report.history_log import history_text
+from grader.report.progress_exports import history_text
 from grader.tools.git import Git, git_in
 from pallascope.tools.terminal import render_text
 from tests.support.repositories import ROOT, Clone, Shop

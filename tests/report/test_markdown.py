@@ -13,7 +13,7 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.report import report_files
-from grader.report.standings import SessionStandings, standings
+from grader.report.session_standings import SessionStandings, standings
 from grader.verdict import (
     Check,
     Finding,

@@ -14,7 +14,7 @@ from rich.text import Text
 from grader.exercise.catalog import Kata
 from grader.report.failures import reason
 from grader.report.maps import encoding_of, fix_line, session_map
-from grader.report.standings import standings
+from grader.report.session_standings import standings
 from grader.verdict import (
     MAX_STARS,
     Check,

@@ -9,7 +9,7 @@ import pytest
 from grader.sandbox.gpu_runs import NO_TOOL, GpuJob, GpuRunner, LocalGpu
 from pallascope.gpu.compute_sanitizer import MEMCHECK, RACECHECK, SanitizerReport
 from pallascope.gpu.local_gpu import Here
-from pallascope.gpu.local_gpu_process import (
+from pallascope.gpu.timed_gpu_process import (
     GpuRunFailure,
     GpuRunResult,
     GpuRunStage,

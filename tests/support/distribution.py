@@ -11,7 +11,13 @@ from xdist.scheduler import LoadScopeScheduling
 from grader.exercise.catalog import katas
 
 #: Files whose tests are few and long: begun last, one of them would be waited for alone.
-LONG = ("test_faults", "test_plugin", "test_determinism", "test_compiled_schedules", "test_tiling")
+LONG = (
+    "test_faults",
+    "test_plugin",
+    "test_determinism",
+    "test_compiled_schedules",
+    "test_block_rules",
+)
 
 
 class Distribution(LoadScopeScheduling):

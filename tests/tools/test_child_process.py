@@ -297,7 +297,7 @@ time.sleep(600)
 MODULES = (
     "pallascope.tpu.compile_process",
     "pallascope.gpu.gpu_compile_process",
-    "pallascope.gpu.local_gpu_process",
+    "pallascope.gpu.timed_gpu_process",
 )
 KINDS = {
     **{name: f"process = ChildProcess.running({name!r}, os.environ)" for name in MODULES},

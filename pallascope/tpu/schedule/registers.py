@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from pallascope.tpu.block_rules import LANES, dtype_bits, native_tile
 from pallascope.tpu.block_sizes import padded, tile_shape
 from pallascope.tpu.schedule.bundles import NotUnderstood
-from pallascope.tpu.tiling import LANES, dtype_bits, native_tile
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 

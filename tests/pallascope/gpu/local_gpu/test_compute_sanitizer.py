@@ -17,7 +17,7 @@ from pallascope.gpu.compute_sanitizer import (
     look,
     reports,
 )
-from pallascope.gpu.local_gpu_process import RunQuestion
+from pallascope.gpu.timed_gpu_process import RunQuestion
 from pallascope.tools.child_process import ChildProcess
 from tests.pallascope.gpu.local_gpu.programs import doubling
 from tests.pallascope.support import ROOT
@@ -135,7 +135,7 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 #: Stands for the tool and the process that it looks at. The log may come after the answer.
 TOOL = """
 import sys, time
-from pallascope.gpu.local_gpu_process import GpuRunResult
+from pallascope.gpu.timed_gpu_process import GpuRunResult
 from pallascope.tools import codec
 from pallascope.tools.child_process import ParentConnection
 parent = ParentConnection(at_end=lambda: None)

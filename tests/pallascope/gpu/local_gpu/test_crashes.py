@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pallascope.gpu.local_gpu_process import GpuRunStage, read_failure, stopped
+from pallascope.gpu.timed_gpu_process import GpuRunStage, read_failure, stopped
 from pallascope.model import GpuCrash
 
 

@@ -10,9 +10,9 @@ from typing import Self, cast
 
 import pytest
 
-from pallascope.gpu import local_gpu, local_gpu_process
+from pallascope.gpu import local_gpu, timed_gpu_process
 from pallascope.gpu.local_gpu import run
-from pallascope.gpu.local_gpu_process import GpuRunResult, GpuRunStage, RunQuestion
+from pallascope.gpu.timed_gpu_process import GpuRunResult, GpuRunStage, RunQuestion
 from pallascope.model import GpuCrash
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout
 from tests.pallascope.gpu.local_gpu.programs import doubling, given
@@ -32,7 +32,7 @@ class Child:
         self.question: object = None
 
     def start(self, module: str, environ: Mapping[str, str], before: Sequence[str]) -> ChildProcess:
-        assert (module, before) == (local_gpu_process.__name__, ())
+        assert (module, before) == (timed_gpu_process.__name__, ())
         self.environ = environ
         return cast(ChildProcess, self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pallascope.gpu.local_gpu_process import (
+from pallascope.gpu.timed_gpu_process import (
     BUDGET,
     FEWEST,
     MOST,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.report.standings import standings
+from grader.report.session_standings import standings
 from grader.verdict import (
     Check,
     Finding,

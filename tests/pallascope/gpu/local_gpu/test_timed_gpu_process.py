@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pallascope.gpu import local_gpu_process
-from pallascope.gpu.local_gpu_process import (
+from pallascope.gpu import timed_gpu_process
+from pallascope.gpu.timed_gpu_process import (
     GAP,
     PATTERN,
     Extent,
@@ -45,7 +45,7 @@ def in_a_row() -> Callable[[Any], Extent]:
 
 def ran(question: RunQuestion, **others: Any) -> tuple[GpuRunResult, list[GpuRunStage]]:
     stages: list[GpuRunStage] = []
-    return local_gpu_process.run(question, CPU, "cpu", stages.append, **others), stages
+    return timed_gpu_process.run(question, CPU, "cpu", stages.append, **others), stages
 
 
 def test_the_process_knows_what_launches_kernels(
@@ -59,14 +59,14 @@ def test_the_process_knows_what_launches_kernels(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "jax_cuda12_plugin", raising=False)  # jax may have loaded it
     monkeypatch.setattr(os, "environ", {"CUDA_HOME": "/opt/cuda"})
-    monkeypatch.setattr(local_gpu_process, "tools", no_tools)
-    local_gpu_process.prepare(tmp_path)
+    monkeypatch.setattr(timed_gpu_process, "tools", no_tools)
+    timed_gpu_process.prepare(tmp_path)
     assert os.environ["MOSAIC_GPU_RUNTIME_LIB_PATH"] == str(library)
     assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == "/opt/cuda"
 
     (tmp_path / "ptxas").touch()
-    monkeypatch.setattr(local_gpu_process, "tools", lambda: Tools(tmp_path / "ptxas", tmp_path))
-    local_gpu_process.prepare(tmp_path)
+    monkeypatch.setattr(timed_gpu_process, "tools", lambda: Tools(tmp_path / "ptxas", tmp_path))
+    timed_gpu_process.prepare(tmp_path)
     assert os.environ["MOSAIC_GPU_CUDA_ROOT"] == str(tmp_path / "cuda")
     assert (tmp_path / "cuda/bin/ptxas").exists()
 
@@ -84,18 +84,18 @@ def test_a_launch_runs_once_and_its_results_come_back() -> None:
 
 
 def test_results_are_stored_into_what_was_filled() -> None:
-    launch, straight = local_gpu_process.donated(doubling(), "cpu")
-    spare = jnp.array(local_gpu_process.filled(X.shape, X.dtype))  # jax's own memory, as on a GPU
-    place = local_gpu_process.extent_of(spare)
+    launch, straight = timed_gpu_process.donated(doubling(), "cpu")
+    spare = jnp.array(timed_gpu_process.filled(X.shape, X.dtype))  # jax's own memory, as on a GPU
+    place = timed_gpu_process.extent_of(spare)
     assert np.isnan(np.asarray(spare)).all()
     (result,) = launch([spare], jax.device_put(X, CPU))
     assert straight
     assert spare.is_deleted()
-    assert local_gpu_process.extent_of(result) == place
+    assert timed_gpu_process.extent_of(result) == place
 
 
 def test_results_that_xla_copies_are_not_guarded() -> None:
-    launch, straight = local_gpu_process.donated(program(lambda x: x), "cpu")
+    launch, straight = timed_gpu_process.donated(program(lambda x: x), "cpu")
     assert (np.asarray(launch([jnp.zeros(X.shape)], X)[0]) == X).all()
     assert not straight
     found, _ = ran(RunQuestion(program(lambda x: x), (given(),)), extent=in_a_row())
@@ -122,8 +122,8 @@ def test_what_an_input_or_a_guard_holds_afterwards() -> None:
     changed = X.copy()
     changed[0, 0] = -1
     question = RunQuestion(doubling(), (given(),))
-    assert local_gpu_process._seen(question, CPU, layout, [changed], True).changed == (0,)
-    assert local_gpu_process._seen(question, CPU, layout, [X], True).changed == ()
+    assert timed_gpu_process._seen(question, CPU, layout, [changed], True).changed == (0,)
+    assert timed_gpu_process._seen(question, CPU, layout, [X], True).changed == ()
 
 
 def laid(*places: int) -> GuardLayout:
@@ -131,7 +131,7 @@ def laid(*places: int) -> GuardLayout:
     pattern = np.full(64, PATTERN, np.uint8)
     first, buffer, second = places
     extents = ((first, 64), (second, 64))
-    held = (local_gpu_process.GuardedBuffer("result 0", (buffer, 256)),)
+    held = (timed_gpu_process.GuardedBuffer("result 0", (buffer, 256)),)
     return GuardLayout([], held, [pattern, pattern.copy()], extents)
 
 
@@ -159,17 +159,17 @@ def test_where_a_guard_was_hit() -> None:
 
 def test_how_far_results_are_apart() -> None:
     x = jnp.asarray(X)
-    assert local_gpu_process.distance(x, x) == 0
-    assert local_gpu_process.distance(x.at[0, 0].add(2.55), x) == pytest.approx(0.01)
-    assert local_gpu_process.distance(halved(x), x) == np.inf
-    assert local_gpu_process.distance(halved(x), halved(x)) == 0
-    assert local_gpu_process.distance(jnp.zeros(4, jnp.int32), jnp.ones(4, jnp.int32)) == 1
+    assert timed_gpu_process.distance(x, x) == 0
+    assert timed_gpu_process.distance(x.at[0, 0].add(2.55), x) == pytest.approx(0.01)
+    assert timed_gpu_process.distance(halved(x), x) == np.inf
+    assert timed_gpu_process.distance(halved(x), halved(x)) == 0
+    assert timed_gpu_process.distance(jnp.zeros(4, jnp.int32), jnp.ones(4, jnp.int32)) == 1
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_inputs_without_contents_are_drawn(dtype: str) -> None:
-    (one,) = local_gpu_process.contents([Array(dtype, (64, 64), b"")], 3)
-    (again,) = local_gpu_process.contents([Array(dtype, (64, 64), b"")], 3)
+    (one,) = timed_gpu_process.contents([Array(dtype, (64, 64), b"")], 3)
+    (again,) = timed_gpu_process.contents([Array(dtype, (64, 64), b"")], 3)
     assert one.dtype.name == dtype
     assert (one == again).all()
     assert len(np.unique(one.astype(np.float32))) > 20

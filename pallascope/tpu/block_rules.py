@@ -5,7 +5,7 @@ shape, so blocks have to be cut along tile edges. Mosaic, the compiler behind Pa
 checks this when it lowers a kernel. This module gives the same answer without jax.
 
 Source: `_check_block_mappings` in `jax/_src/pallas/mosaic/lowering.py`, the same in jax 0.10.2 and
-0.12.0.1; `tests/test_tiling.py` compares thousands of answers with Mosaic's own.
+0.12.0.1; `tests/test_block_rules.py` compares thousands of answers with Mosaic's own.
 
 Shapes are in elements. In a block, None is a squeezed dimension: it counts as a size of 1, and as
 a dimension, so `(None, 128)` has rank 2. `pl.Blocked`, `pl.Element` and `pl.BoundedSlice` count as

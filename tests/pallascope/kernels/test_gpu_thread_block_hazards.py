@@ -12,7 +12,7 @@ import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
 from pallascope.gpu.gpus import named, traced_for
-from pallascope.gpu.thread_block import ordering_hazards
+from pallascope.gpu.thread_block_hazards import ordering_hazards
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import GpuFault, GpuHazard, SourceFile

@@ -1,4 +1,4 @@
-"""`pallascope.tpu.tiling` against Mosaic itself, and what it says about single blocks."""
+"""`pallascope.tpu.block_rules` against Mosaic itself, and what it says about single blocks."""
 
 import itertools
 from collections import Counter
@@ -14,7 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from pallascope.kernels import TracedLaunch
-from pallascope.tpu.tiling import (
+from pallascope.tpu.block_rules import (
     Block,
     Rule,
     Shape,
