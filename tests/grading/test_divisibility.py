@@ -54,7 +54,9 @@ def test_what_the_solution_does_not_reach_is_told(
         "give a multiple of 16"
     )
     assert unreached_blocks(asking, kata, case_of(kata, 0, 0, {"M": "160", "bm": "16"})) == ""
-    with pytest.raises(NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, which has no steps"):
+    with pytest.raises(
+        NoStudy, match=r"^double with bm=32, M=16, .* grid would be 0, which has no steps"
+    ):
         fits(asking, kata, case_of(kata, 0, 0, {"M": "16", "bm": "32"}))
 
 
