@@ -41,7 +41,7 @@ class TomlTable:
     def text(self, name: str) -> str:
         value = self.data.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.fail(name, "needs a non-empty text")
+            raise self.fail(name, "needs a text that is not empty")
         return value
 
     def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ def costs(kata: Kata, case: Case) -> bool:
     """Whether the compiler's numbers are judged on a case: the case of production size, or all
     cases if there is none.
 
-    Small cases are quick to interpret, but too small to compare: fixed costs hide the others.
+    Small cases are quick to interpret, but their fixed costs hide the costs that grow with size.
     """
     if not (kata.key.kernel or kata.key.predictions):
         return False

@@ -252,13 +252,17 @@ def _title(track: TrackStandings) -> Text:
 
 
 def _only_todo(standings: SessionStandings) -> list[TrackStandings]:
-    """The tracks in which every kata is todo, without the track of the next kata."""
+    """The tracks in which every kata is todo, without the track of the next kata.
+
+    None if they have only a few katas.
+    """
     next_track = standings.next.kata.track if standings.next else ""
-    return [
+    tracks = [
         track
         for track in standings.tracks
         if track.name != next_track and all(s.state is State.TODO for s in track.standings)
     ]
+    return tracks if sum(len(track.standings) for track in tracks) > _MAX_TODO else []
 
 
 def _collapsed(tracks: Sequence[TrackStandings]) -> Text:

@@ -69,7 +69,7 @@ def test_a_mistake_that_is_none_is_told_of(
     assert "It is told:\nnothing: it passes every hidden case.\nCorrect `caught`" in said
     kata = edited(kata, kata.solution, "x_ref[...] * 2", "x_ref[...] * 2 * 2")
     said = broken(kata, rejected)
-    assert "`old` of the mistake 'doubles by adding' stands 2 times" in said
+    assert "`old` of the mistake 'doubles by adding' occurs 2 times" in said
 
 
 #: What a session has alike, by [cases]; the words that name it.

@@ -41,7 +41,7 @@ def test_what_belongs_to_gpus(tmp_path: Path) -> None:
         ('target = "gpu"\nonly_on = "a100"', "needs one of h100, b200"),
         ('target = "gpu"\nblock_by_block = true', "block_by_block"),
         ('target = "gpu"\ncores = 2', 'cores: has no meaning with target = "gpu"'),
-        ('target = "gpu"\nnot_interpreted = ""', "needs a non-empty text"),
+        ('target = "gpu"\nnot_interpreted = ""', "needs a text that is not empty"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, more: str, says: str) -> None:
