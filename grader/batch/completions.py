@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grader.exercise.catalog import Kata
+from grader.exercise.catalog import MAX_GRADED_BYTES, Kata
 from grader.exercise.regions import (
     BEGIN,
     RegionError,
     fill_dedented,
     regions,
 )
-from grader.grading.session_case import MOST_BYTES
 
 COMPLETION = "completion"  # the field of a sample
 
@@ -139,8 +138,10 @@ def source_of(kata: Kata, row: Mapping[str, Any]) -> str:
         if not isinstance(part, str):
             raise NoSample(f'"{COMPLETION}" is {json_kind(part)}, and must be a string')
     size = sum(len(part.encode("utf-8", "surrogatepass")) for part in parts)
-    if size > MOST_BYTES:
-        raise NoSample(f"the completion has {size:,} bytes; at most {MOST_BYTES:,} are graded")
+    if size > MAX_GRADED_BYTES:
+        raise NoSample(
+            f"the completion has {size:,} bytes; at most {MAX_GRADED_BYTES:,} are graded"
+        )
     if not any(part.strip() for part in parts):
         raise NoSample("the completion is empty")
     if isinstance(completion, str) and is_whole(kata, completion):

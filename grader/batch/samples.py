@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from grader.batch.completions import NoSample, json_kind, source_of
-from grader.exercise.catalog import Kata
-from grader.grading.session_case import MOST_BYTES
+from grader.exercise.catalog import MAX_GRADED_BYTES, Kata
 from pallascope.tools.text import did_you_mean
 
 TASK, ID = "task_id", "id"
 #: Most bytes of a line. JSON may write each byte of a file as six.
-MOST_LINE = 16 * MOST_BYTES
+MOST_LINE = 16 * MAX_GRADED_BYTES
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:

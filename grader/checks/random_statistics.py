@@ -31,7 +31,7 @@ from grader.checks.compare import (
     Floats,
     Mask,
 )
-from grader.exercise.key_reader import MAX_CASES
+from grader.exercise.answer_key import MAX_CASES
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import in_float64
 

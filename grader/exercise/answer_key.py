@@ -34,6 +34,11 @@ LAYOUT = (
 Choices = dict[str, tuple[int | str, ...]]
 
 
+#: The default number of hidden cases in a session, and the bounds of a key's `count`.
+DEFAULT_CASES = 4
+MIN_CASES, MAX_CASES = 3, 5
+
+
 @dataclass(frozen=True, slots=True)
 class Slack:
     """A kernel may exceed par by these fractions of par."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.exercise.answer_key import Key
-from grader.exercise.key_reader import MAX_CASES, load
+from grader.exercise.answer_key import MAX_CASES, Key
+from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import Region, RegionError, fill_dedented, regions
 from pallascope.tools.text import did_you_mean
@@ -27,7 +27,9 @@ TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
 #: A text that exceeds its stub by more characters isn't compiled in this process, because it may
 #: crash Python's compiler or use gigabytes. Workers compile it when it is graded.
 MAX_ADDED = 4096
-#: Larger files of learners are not read. `grading.session_case` allows far fewer bytes.
+#: Larger files of learners are not graded. The longest solution has 20 KiB.
+MAX_GRADED_BYTES = 1 << 20
+#: Larger files of learners are not even read.
 MAX_READ = 16 << 20
 FILE = re.compile(r"kata_(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)\.py")
 

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from grader.exercise.answer_key import (
+    DEFAULT_CASES,
     DTYPES,
     HINTS,
     LAYOUT,
+    MAX_CASES,
+    MIN_CASES,
     Choices,
     Key,
     Mistake,
@@ -201,9 +204,6 @@ def _require_sizes(
                 raise source.fail(where, str(error)) from None
 
 
-#: The default number of hidden cases in a session, and the bounds of a key's `count`.
-DEFAULT_CASES = 4
-MIN_CASES, MAX_CASES = 3, 5
 #: The most TensorCores of a device of any chip.
 MAX_CORES = 2
 #: The bounds of `after`: words in all, and columns of a line.

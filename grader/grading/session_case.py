@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from grader.exercise.catalog import (
+    MAX_GRADED_BYTES,
     MAX_READ,
     FileTooLong,
     Kata,
@@ -27,9 +28,6 @@ from grader.verdict import (
     Grade,
     State,
 )
-
-#: Bytes of a file that are graded. The longest solution has 20 KiB.
-MOST_BYTES = 1 << 20
 
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, but --kata-require names this kata.")
 GONE = Finding(
@@ -114,7 +112,7 @@ class Counted:
     ) -> Grade:
         if self.kata.untouched():
             return Grade(self.kata.id, case.index, State.TODO, 0)
-        if (size := len(self.kata.content())) > MOST_BYTES:
+        if (size := len(self.kata.content())) > MAX_GRADED_BYTES:
             return self._failed(case, _too_long(size))
         if following and not following[0].untouched():
             grader().prepare(self.kata, case)
@@ -143,5 +141,5 @@ class Counted:
 def _too_long(size: int) -> Finding:
     """The finding for a file of `size` bytes. Sizes above MAX_READ are shown as "more than"."""
     has = f"{size:,} bytes" if size <= MAX_READ else f"more than {MAX_READ:,} bytes"
-    said = f"The file has {has}. Files of more than {MOST_BYTES:,} bytes are not graded."
+    said = f"The file has {has}. Files of more than {MAX_GRADED_BYTES:,} bytes are not graded."
     return Finding(Check.RUNS, f"too long ({has})", said)

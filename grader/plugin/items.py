@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from grader.exercise.cases import hidden_cases
-from grader.exercise.catalog import Kata, katas, selects
+from grader.exercise.catalog import MAX_GRADED_BYTES, Kata, katas, selects
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
 from grader.exercise.targets import GPUS
 from grader.grading.grader import Grader
-from grader.grading.session_case import MOST_BYTES, Counted, Requirements
+from grader.grading.session_case import Counted, Requirements
 from grader.report.failures import broken_kata_message, explanation
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuRunner
@@ -219,7 +219,7 @@ class KataCase(pytest.Item):
 def _line_of_test(path: Path, test: str) -> int:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(MOST_BYTES).splitlines()
+            lines = file.read(MAX_GRADED_BYTES).splitlines()
     except OSError:
         return 0
     pattern = re.compile(rf"def\s+{re.escape(test)}\b")

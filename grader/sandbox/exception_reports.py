@@ -1,12 +1,7 @@
-"""Exceptions as data, and lines of a file that do nothing.
-
-An exception's data are the line of the learner's file and the message of Pallas or JAX. Some lines
-look as if they did something, such as `pl.when(condition)` without a function: they get notes.
-"""
+"""Exceptions as data: the line of the learner's file, and the message of Pallas or JAX."""
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import logging
 import traceback
@@ -17,49 +12,12 @@ from grader.exercise.regions import RegionError, regions
 from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
 from pallascope.kernels import CALLBACK_LOGGER, NotLowered, NotSerializable
 from pallascope.model import (
-    Note,
     Problem,
     SourceFile,
     SourceLine,
     Stage,
 )
 from pallascope.tools.text import shortened
-
-_BARE_WHEN = (
-    "pl.when decorates a function; this line alone guards nothing. Write @pl.when(condition) over "
-    "def _(): and indent the code that depends on it"
-)
-_WITHOUT_CONDITION = "@pl.when needs its condition, @pl.when(condition): this function never runs"
-
-
-def notes_on(source: SourceFile) -> tuple[Note, ...]:
-    """A note for each line that does nothing; none if the file can't be parsed."""
-    try:
-        tree = ast.parse(source.content)
-        return tuple(sorted(_idle(tree), key=lambda note: note.line))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-
-
-def _idle(tree: ast.AST) -> Iterator[Note]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            if _is_when(node.value.func):
-                yield Note(_BARE_WHEN, node.lineno)
-        elif isinstance(node, ast.FunctionDef):
-            for decorator in filter(_is_when, node.decorator_list):
-                yield Note(_WITHOUT_CONDITION, decorator.lineno)
-
-
-def _is_when(node: ast.AST) -> bool:
-    """Whether this is pl.when itself, not a call of it."""
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "when"
-        and isinstance(node.value, ast.Name)
-        and node.value.id in ("pl", "pallas")
-    )
-
 
 TRACEBACK_LIMIT = 20_000  # characters
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports, warmup
-from grader.sandbox.exception_reports import notes_on
 from grader.sandbox.messages import (
     Answer,
     FollowBlocks,
@@ -39,6 +38,7 @@ from pallascope.kernels import (
     watching_copies,
     watching_devices,
 )
+from pallascope.kernels.lints import notes_on
 from pallascope.model import (
     Array,
     ArrayType,

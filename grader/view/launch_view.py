@@ -212,7 +212,7 @@ def _shaped(result: Comparison, output: Operand) -> Comparison:
 #: In the order in which they use each other.
 SCRIPTS = (
     "numbers",
-    "words",
+    "title_and_legend",
     "shapes",
     "arrays",
     "operand_cards",

@@ -1,12 +1,13 @@
-"""Lints: slow or often wrong habits, sub-word integers, remote DMA.
+"""Lints: slow or often wrong habits, sub-word integers, remote DMA, lines that do nothing.
 
 Advice is chosen by a kernel's habits: patterns that are slow on a TPU, or often wrong.
 """
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import SupportsFloat
 
 import jax
@@ -17,7 +18,7 @@ from jax.extend import core
 from pallascope.kernels.jaxprs import array_struct, equations, sites
 from pallascope.kernels.manual_dma import ends, is_remote, ref_of
 from pallascope.kernels.source_lines import line_in
-from pallascope.model import Lint, SubWordInt
+from pallascope.model import Lint, Note, SourceFile, SubWordInt
 
 #: Operations that move or convert values, and compute nothing.
 _NO_WORK = ("get", "load", "masked_load", "swap", "convert_element_type")
@@ -141,3 +142,39 @@ def never_awaited(kernel: core.Jaxpr) -> list[bool]:
     return [
         id(var) in started and not (started[id(var)] | {id(var)}) & awaited for var in kernel.invars
     ]
+
+
+_BARE_WHEN = (
+    "pl.when decorates a function; this line alone guards nothing. Write @pl.when(condition) over "
+    "def _(): and indent the code that depends on it"
+)
+_WITHOUT_CONDITION = "@pl.when needs its condition, @pl.when(condition): this function never runs"
+
+
+def notes_on(source: SourceFile) -> tuple[Note, ...]:
+    """A note for each line that does nothing; none if the file can't be parsed."""
+    try:
+        tree = ast.parse(source.content)
+        return tuple(sorted(_idle(tree), key=lambda note: note.line))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+
+
+def _idle(tree: ast.AST) -> Iterator[Note]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if _is_when(node.value.func):
+                yield Note(_BARE_WHEN, node.lineno)
+        elif isinstance(node, ast.FunctionDef):
+            for decorator in filter(_is_when, node.decorator_list):
+                yield Note(_WITHOUT_CONDITION, decorator.lineno)
+
+
+def _is_when(node: ast.AST) -> bool:
+    """Whether this is pl.when itself, not a call of it."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "when"
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("pl", "pallas")
+    )

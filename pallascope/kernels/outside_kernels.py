@@ -28,15 +28,15 @@ from pallascope.kernels.source_lines import line_in
 from pallascope.model import Constant, Operation
 
 #: The limit for a constant in bytes, enough for a few numbers that arrange a launch.
-SMALL = 4 << 10
+MAX_CONSTANT_BYTES = 4 << 10
 
 
 def large_constants(closed: core.ClosedJaxpr, file: str) -> Iterator[Constant]:
-    """The arrays of more than SMALL bytes whose contents are in a trace, including kernels."""
+    """The arrays larger than MAX_CONSTANT_BYTES whose contents are in a trace, also in kernels."""
     yield from _closed_over(closed, file)
     for eqn in equations(closed.jaxpr):
         for atom in eqn.invars:
-            if isinstance(atom, core.Literal) and (size := _bytes(atom.val)) > SMALL:
+            if isinstance(atom, core.Literal) and (size := _bytes(atom.val)) > MAX_CONSTANT_BYTES:
                 yield Constant(array_type(atom.aval), size, line_in(eqn, file))
         for inner in closed_jaxprs(eqn):
             yield from _closed_over(inner, file)
@@ -45,7 +45,7 @@ def large_constants(closed: core.ClosedJaxpr, file: str) -> Iterator[Constant]:
 def _closed_over(closed: core.ClosedJaxpr, file: str) -> Iterator[Constant]:
     """The large constants of one jaxpr, with the line of the equation that uses each first."""
     for var, constant in zip(closed.jaxpr.constvars, closed.consts, strict=False):
-        if (size := _bytes(constant)) > SMALL:
+        if (size := _bytes(constant)) > MAX_CONSTANT_BYTES:
             first = first_use(closed.jaxpr, var)
             line = line_in(first, file) if first is not None else 0
             yield Constant(array_type(var.aval), size, line)

@@ -17,9 +17,8 @@ import pytest
 from grader import api
 from grader.api import Examiner, Report, UnknownKata
 from grader.batch.batch_worker import verdict_of
-from grader.exercise.catalog import Kata, Submission, katas
+from grader.exercise.catalog import MAX_GRADED_BYTES, Kata, Submission, katas
 from grader.exercise.mutants import wrong_version
-from grader.grading.session_case import MOST_BYTES
 from grader.sandbox.isolation import confine
 from grader.sandbox.isolation.confine import NotIsolated
 from grader.sandbox.messages import Question, WorkerRole
@@ -111,7 +110,7 @@ def test_a_report_says_what_was_judged_and_by_what(examiner: Examiner) -> None:
         pytest.param("def constant_add(:\n", "SyntaxError", id="syntax"),
         pytest.param("\0", "null bytes", id="null-byte"),
         pytest.param(f"{WHOLE}\ud800", "SyntaxError", id="half-a-surrogate-pair"),
-        pytest.param("#" * (MOST_BYTES + 1), "too long (1,048,577 bytes)", id="too-long"),
+        pytest.param("#" * (MAX_GRADED_BYTES + 1), "too long (1,048,577 bytes)", id="too-long"),
     ],
 )
 def test_what_is_no_file_fails_in_words(text: str, says: str, examiner: Examiner) -> None:

@@ -201,8 +201,8 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/authoring", f"longer than {test_layout.WIDE} columns"
     yield "docs/authoring", f"at most {test_contract.CONCEPT} characters"
     yield "docs/authoring", f"draws {len(test_session_coverage.SESSIONS)} sessions"
-    fewest, most = key_reader.MIN_CASES, key_reader.MAX_CASES
-    yield "docs/authoring", f"{fewest} to {most}; default: {key_reader.DEFAULT_CASES}"
+    fewest, most = answer_key.MIN_CASES, answer_key.MAX_CASES
+    yield "docs/authoring", f"{fewest} to {most}; default: {answer_key.DEFAULT_CASES}"
     slack = answer_key.Slack()
     yield "docs/authoring", f"slack    = {{bytes = {slack.bytes:.2f}, cycles = {slack.cycles:.2f}}}"
     yield "docs/authoring", f"default: {answer_key.Roundings().results}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.answer_key import (
+    DEFAULT_CASES,
     HINTS,
     LAYOUT,
     Key,
@@ -14,7 +15,7 @@ from grader.exercise.answer_key import (
     Sizes,
 )
 from grader.exercise.cases import draw
-from grader.exercise.key_reader import DEFAULT_CASES, load
+from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
 from grader.verdict import Check
 

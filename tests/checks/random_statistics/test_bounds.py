@@ -13,7 +13,7 @@ from grader.checks.random_statistics import (
     ErrorBudget,
     deviation,
 )
-from grader.exercise.key_reader import MAX_CASES
+from grader.exercise.answer_key import MAX_CASES
 
 
 def tail(n: int, p: float, t: float) -> float:

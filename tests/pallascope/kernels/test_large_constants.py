@@ -12,12 +12,12 @@ import pytest
 from jax.experimental import pallas as pl
 
 from pallascope.kernels import TracedLaunch
-from pallascope.kernels.outside_kernels import SMALL
+from pallascope.kernels.outside_kernels import MAX_CONSTANT_BYTES
 from pallascope.model import ArrayType, Constant
 
 X = np.ones((64, 128), np.float32)
 TABLE = np.arange(64 * 128, dtype=np.float32).reshape(64, 128)
-FEW = np.zeros(SMALL // 4, np.int32)
+FEW = np.zeros(MAX_CONSTANT_BYTES // 4, np.int32)
 
 
 def constants(function: Callable[..., Any]) -> tuple[Constant, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grader.sandbox.exception_reports import notes_on
+from pallascope.kernels.lints import notes_on
 from pallascope.model import SourceFile
 
 
