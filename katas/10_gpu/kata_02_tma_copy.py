@@ -33,8 +33,8 @@ Concept
       its SMEM, so no copy out may still be in flight.
 
     For 8192 x 8192 in bfloat16, 384 MiB have to move. An H100 takes at least 120 µs for
-    that. A block of 64 x 128 boxes needs 32 KiB, so six blocks fit on an SM, and the
-    boxes of five can be on their way while one block adds.
+    that. With boxes of 64 x 128, a block needs 32 KiB, so six fit on an SM, and the
+    boxes of five can be on their way while one adds.
 
 Shapes
     name      dtype[dims]       memory space   Ref's shape   block

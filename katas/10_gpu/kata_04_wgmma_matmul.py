@@ -19,10 +19,10 @@ Concept
         |        |         | (bm, bn)   |   warp 2             32 .. 47
         +--------+         +------------+   warp 3             48 .. 63
 
-    SMEM has 32 banks of 4 bytes. With rows of 128 bytes, the pieces at one position of
-    eight rows are in the same banks, and would be read one after the other. So a box is
-    stored *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then
-    the pieces of a column are in different banks:
+    SMEM has 32 banks of 4 bytes. With rows of 128 bytes, 16-byte pieces in one column
+    of eight rows share banks, and would be read one after the other. So a box is stored
+    *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then the
+    pieces of a column are in different banks:
 
         row 0     0 1 2 3 4 5 6 7       row 2     2 3 0 1 6 7 4 5
         row 1     1 0 3 2 5 4 7 6       row 3     3 2 1 0 7 6 5 4   ...

@@ -17,11 +17,11 @@ Concept
 
     Large blocks hide this latency. But pages of a cache, or rows that a router chose, are
     small. The solution is to have several copies in flight: while one copy waits for its
-    first byte, the bytes of others arrive. To keep HBM busy, you need
+    first byte, the bytes of others arrive. To keep HBM busy, you need at least
 
         bytes in flight  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
 
-    at least: six blocks of 64 KiB. This is Little's law, which holds for any queue.
+    or six blocks of 64 KiB. This is Little's law, which holds for any queue.
 
     A slot goes through three states, and the ring advances by one slot in each step:
 

@@ -14,7 +14,7 @@ Concept
     doesn't know when the other blocks run. A block consists of *warpgroups*: 128
     threads that go through the kernel together. In Mosaic GPU you write the program of
     one warpgroup. Its values are whole arrays, spread over the registers of the 128
-    threads. Pallas calls a warpgroup a thread:
+    threads. Pallas' "threads" are warpgroups:
 
         grid       | block 0       | block 1       | block 2       | ...
         warpgroup  |   0   |   1   |   0   |   1   |   0   |   1   |

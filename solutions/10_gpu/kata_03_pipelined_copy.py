@@ -25,7 +25,7 @@ Concept
     A slot is used again `slots` steps later, which needs care in two places:
 
     - x_smem: start to load a box only after the slot's old box has been read. In step
-      k, that is box k - 1, which was read last.
+      k, the old box is k - 1, read a step ago.
     - o_smem: the copy out of this slot must have read the slot. Copies out are finished
       in the order in which they were started, so it is enough to count:
       `wait_smem_to_gmem(n, wait_read_only=True)` waits until at most n of them haven't

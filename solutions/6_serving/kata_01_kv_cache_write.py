@@ -3,9 +3,8 @@
 Goal
     Each of B sequences has a new token. Write its keys, new[b], into the cache as row
     positions[b] of each head: cache[b, g, positions[b]] = new[b, g]. All other rows keep
-    their values and their place in memory. Write the kernel, and choose the input whose
-    memory the result reuses. The values are in a separate cache, which the same function
-    updates.
+    their data and their place in memory. Write the kernel, and choose the input whose memory
+    the result reuses. The values are in a separate cache, which the same function updates.
 
 Concept
     In each decoding step, a language model computes the keys and values of one new token per
