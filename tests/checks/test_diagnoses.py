@@ -560,6 +560,9 @@ def test_rows_that_no_factor_explains() -> None:
     assert factor_of_the_row(suspect(scaled[:, 0], X[:, 0], (8,))) is None, "no rows"
     zeros = with_part(5, 0.0)
     assert factor_of_the_row(suspect(zeros + scaled, zeros)) is None, "nothing to multiply"
+    rough = bfloat16(X * bfloat16(1 + 0.005 * np.sin(1e4 * X)))
+    assert suspect(rough, X, dtype="bfloat16").result.wrong.any()
+    assert factor_of_the_row(suspect(rough, X, dtype="bfloat16")) is None, "rounding alone"
 
 
 def test_integers_are_off_by_an_exact_amount() -> None:

@@ -31,7 +31,7 @@ def demand(holds: object, file: Path, wrong: str, remedy: str) -> None:
     __tracebackhide__ = True
     if not holds:
         name = "/".join(file.parts[-3:])
-        pytest.fail(f"{name}: {wrong}.\n{remedy}.", pytrace=False)
+        pytest.fail(f"{name}: {wrong.rstrip('.')}.\n{remedy}.", pytrace=False)
 
 
 class Share(enum.Enum):

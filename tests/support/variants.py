@@ -56,7 +56,7 @@ def variants() -> tuple[Variant, ...]:
     by_name = {(kata.track, kata.name): kata for kata in katas(ROOT, "solutions")}
     order = {kata.name: number for number, kata in enumerate(by_name.values())}
     found = []
-    for path in FOLDER.glob("*/*.py"):
+    for path in FOLDER.rglob("*.py"):
         kata = by_name.get((path.parent.name, path.stem))
         if kata is None:
             raise Malformed(f"{path}: not called TRACK/NAME.py after a kata")

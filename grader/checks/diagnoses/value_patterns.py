@@ -162,6 +162,8 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
     if (np.abs(factors) < _LEAST_FACTOR).any():
         return None
     slack = allowed * np.maximum(np.abs(factors), 1.0)[:, None] + rounding(got, result.dtype)
+    if not (np.abs(factors[:, None] - 1) * np.abs(wanted) > slack).any():
+        return None  # the errors are those of rounding: any factor near 1 fits them
     if not (np.abs(got - factors[:, None] * wanted) <= slack).all():
         return None
     low, high = number(float(factors.min())), number(float(factors.max()))
