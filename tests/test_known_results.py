@@ -87,9 +87,9 @@ def test_another_version_makes_another_state(root: Path, monkeypatch: pytest.Mon
         ("tests/plugin/test_reporter.py", CODE),
         ("tests/checks/test_values.py", CODE),
         ("tests/pallascope/tpu/test_traffic.py", PALLASCOPE_FILES),
-        ("tests/pallascope/tpu/test_motion.py", EVERYTHING),  # by a helper
+        ("tests/pallascope/tpu/test_pipeline_steps.py", EVERYTHING),  # by a helper
         ("tests/commands/test_docs.py", EVERYTHING),
-        ("tests/sandbox/isolation/test_levels.py", CODE),
+        ("tests/sandbox/isolation/test_landlock.py", CODE),
     ],
 )
 def test_what_a_test_depends_on(file: str, places: tuple[str, ...]) -> None:
@@ -144,7 +144,7 @@ def session(known: Path, test: str, *arguments: str) -> tuple[int, str]:
     ("test", "arguments"),
     [
         (f"{VERDICTS}::test_stub_is_todo[constant_add]", ()),
-        ("tests/pallascope/tools/test_shortening.py", ("-n1",)),
+        ("tests/pallascope/tools/test_text.py", ("-n1",)),
     ],
     ids=["verdict", "xdist"],
 )
@@ -198,7 +198,7 @@ def test_results_that_no_longer_occur_are_dropped(known: Path) -> None:
 
 def test_what_the_environment_asks_for_reaches_the_workers() -> None:
     """As .ci/run asks for known results: without them each worker would run everything."""
-    file = "tests/pallascope/tools/test_shortening.py"
+    file = "tests/pallascope/tools/test_text.py"
     asked = {"PYTEST_ADDOPTS": f"--deselect={file}"}
     code, text = sessions.apart(60, ROOT, [file, "-n1", "-p", "no:cacheprovider"], asked)
     assert code == pytest.ExitCode.NO_TESTS_COLLECTED, text

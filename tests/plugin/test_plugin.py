@@ -473,10 +473,10 @@ def test_without_libtpu_the_rest_is_graded_and_the_gap_is_named(
 def test_the_chip_is_chosen_and_named(two_tracks: Repository) -> None:
     needs_libtpu()
     done = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "v6e")
-    assert "for TPU v6e" in done.out
+    assert "katas: TPU v6e" in done.out
     assert {grade["cost"]["chip"] for grade in done.grades["right"]} == {"v6e"}
     every = two_tracks.pytest("-k", "right and hidden0", "--kata-chip", "all")
-    assert "for TPU v5e, v4, v5p, v6e, tpu7x" in every.out
+    assert "katas: TPU v5e, v4, v5p, v6e, tpu7x" in every.out
     assert [g["cost"]["chip"] for g in every.grades["right"]] == ["v5e"]
     unknown = two_tracks.pytest("--kata-chip", "v1")
     assert unknown.code == 4
