@@ -89,7 +89,7 @@ def test_another_version_makes_another_state(root: Path, monkeypatch: pytest.Mon
         ("tests/pallascope/tpu/test_traffic.py", PALLASCOPE_FILES),
         ("tests/pallascope/tpu/test_pipeline_steps.py", EVERYTHING),  # by a helper
         ("tests/commands/test_docs.py", EVERYTHING),
-        ("tests/sandbox/isolation/test_landlock.py", CODE),
+        ("tests/sandbox/isolation/test_seccomp.py", CODE),
     ],
 )
 def test_what_a_test_depends_on(file: str, places: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem, Randomness
-from tests.exercise.test_kata_kinds import CASES, COMMON
+from tests.exercise.test_kinds import CASES, COMMON
 
 RANDOM = f"""{COMMON}todo = ["x"]
 {CASES}
