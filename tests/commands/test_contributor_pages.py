@@ -221,7 +221,7 @@ def numbers() -> Iterator[tuple[str, str]]:
     yield "docs/isolation", f"up to {time_limits.MOST} T"
     yield "docs/isolation", f"T / {time_limits.FRACTION}, but at least {time_limits.LEAST:g} s"
     hang = 30 + max(30 / time_limits.FRACTION, time_limits.LEAST) + time_limits.IDLE
-    yield "docs/isolation", f"endless loop is found after about {hang:g} s"
+    yield "docs/isolation", f"finds an endless loop after about {hang:g} s"
     yield "docs/isolation", f"within {2 * time_limits.MOST} T ({2 * time_limits.MOST * 30} s)"
 
 
