@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 
 import pytest
 from rich.console import Group, RenderableType
@@ -102,22 +102,24 @@ class Reporter:
         Cases that fail for the same reason share one block, and have no line in pytest's summary.
         Blocks of further katas stand above the map.
         """
-        to_fix = self._to_fix()
-        blocks = self._joint_reports()
         stats = terminalreporter.stats
         failed = stats.get("failed", [])
-        # A session may have rerun a case: what pytest counts as failed decides.
-        ours = {id(case.report) for case in self._failed} & {id(report) for report in failed}
+        # Plugins may rerun a case: only reports that pytest counts as failed get a block.
+        counted = {id(report) for report in failed}
+        cases = [case for case in self._failed if id(case.report) in counted]
+        ours = {id(case.report) for case in cases}
+        to_fix = self._to_fix({case.grade.kata for case in cases})
+        blocks = self._joint_reports(cases)
         first = [report for kata, report in blocks if to_fix and kata == to_fix.kata.id]
         others = [report for kata, report in blocks if not (to_fix and kata == to_fix.kata.id)]
         try:
-            if ours and others:
+            if others:
                 stats["failed"] = others
                 terminalreporter.summary_failures()
             stats["failed"] = [report for report in failed if id(report) not in ours]
             yield
             self._print_map(terminalreporter, exitstatus, to_fix)
-            for report in first if ours else []:
+            for report in first:
                 self._print_block(terminalreporter, report)
             if to_fix and self._config.get_verbosity() > -2:
                 self._write(terminalreporter, maps.fix_line(to_fix.kata))
@@ -127,17 +129,20 @@ class Reporter:
             else:
                 stats.pop("failed", None)
 
-    def _to_fix(self) -> Standing | None:
-        """The first failed kata; none if --tb=no leaves out explanations."""
-        if self._config.option.tbstyle == "no":
-            return None
-        following = self._standings().next
-        return following if following and following.state is State.FAILED else None
+    def _to_fix(self, explained: Collection[str]) -> Standing | None:
+        """The first failed kata, if it is one of the explained ones (ids).
 
-    def _joint_reports(self) -> list[tuple[str, pytest.TestReport]]:
+        It isn't if its file was deleted, or if a conftest.py hides its failure. With --tb=no, no
+        kata is explained.
+        """
+        following = self._standings().next
+        is_explained = following is not None and following.kata.id in explained
+        return following if is_explained and self._config.option.tbstyle != "no" else None
+
+    def _joint_reports(self, failed: Sequence[_FailedCase]) -> list[tuple[str, pytest.TestReport]]:
         """For each kata and reason, one report that stands for its cases, with the kata's id."""
         groups: dict[tuple[str, ...], list[_FailedCase]] = {}
-        for case in self._failed:
+        for case in failed:
             groups.setdefault(reason(case.grade), []).append(case)
         return [(key[0], self._joint_report(cases)) for key, cases in groups.items()]
 

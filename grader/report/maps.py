@@ -239,7 +239,8 @@ def session_map(
     if verbosity > -2:
         parts += [*_notes(standings, seed), *extra]
     if standings.next and verbosity > -2 and not explained:
-        parts.append(next_step(standings.next.kata, "next"))
+        verb = "fix" if standings.next.state is State.FAILED else "next"
+        parts.append(next_step(standings.next.kata, verb))
     return Group(*parts)
 
 

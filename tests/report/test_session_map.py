@@ -86,7 +86,7 @@ def test_the_whole_map() -> None:
         "2_second  ██████████████  1/1 solved\n"
         "  ✔ 01 ★★★ softmax\n"
         "2 of 4 solved, 1 failed, 1 todo   7 of 12 stars\n"
-        "next  katas/1_first/kata_02_blocked_transpose.py:1\n"
+        "fix   katas/1_first/kata_02_blocked_transpose.py:1\n"
         "      pytest -k blocked_transpose\n"
         "      stuck?  kata hint blocked_transpose\n"
     )
@@ -136,7 +136,7 @@ def test_more_stands_before_what_to_do_next() -> None:
     said = render_text(session_map(session, 7, 0, notes), 100, False).splitlines()
     at = said.index("recorded  double ★★★")
     assert "of 12 stars" in said[at - 1]
-    assert said[at + 1].startswith("next  ")
+    assert said[at + 1].startswith("fix   ")
     assert "recorded" not in render_text(session_map(session, 7, -2, notes), 100, False)
 
 
@@ -144,7 +144,7 @@ def test_more_stands_before_what_to_do_next() -> None:
 def test_no_line_is_wider_than_the_terminal_but_what_is_to_be_copied(width: int) -> None:
     lines = shown(width).splitlines()
     limit = max(40, min(width, 120))
-    start = lines.index("next  katas/1_first/kata_02_blocked_transpose.py:1")
+    start = lines.index("fix   katas/1_first/kata_02_blocked_transpose.py:1")
     assert max(map(len, lines[:start])) <= limit
     assert lines[start + 2] == "      stuck?  kata hint blocked_transpose"
     (failing,) = (line for line in lines if "✘" in line)
