@@ -71,12 +71,13 @@ class KnownMistakeRuns:
         """
         if wrong_result.written != self._written:
             self._written, self._spent, self._agreed = wrong_result.written, 0.0, ""
+        solution = wrong_result.solution.content.decode()
         for mistake, text in self._versions(wrong_result):
             if text.encode() != wrong_result.written.content:  # else, its results are the observed
                 results = self._results_of(wrong_result, mistake, text)
                 if not results or not agrees(results):
                     continue
-            if agrees(self._run(wrong_result, wrong_result.solution.content.decode())):
+            if agrees(self._results_of(wrong_result, None, solution)):
                 return ""
             self._agreed = mistake.title
             return mistake.title
@@ -93,16 +94,21 @@ class KnownMistakeRuns:
         return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
 
     def _results_of(
-        self, wrong_result: WrongResult, mistake: Mistake, version: str
+        self, wrong_result: WrongResult, mistake: Mistake | None, version: str
     ) -> tuple[Array, ...]:
-        """The results of a wrong version; () if it raises, or if no time is left."""
+        """The results of a wrong version, or of the solution (no mistake), which always runs.
+
+        () if it raises, or if no time is left.
+        """
         key = (wrong_result.solution, version, str(wrong_result.case), wrong_result.case.seed)
         if key not in self._results:
-            if self._spent >= BUDGET and mistake.title != self._agreed:
+            late = self._spent >= BUDGET
+            if late and mistake is not None and mistake.title != self._agreed:
                 return ()
             started = time.perf_counter()
             self._results[key] = self._run(wrong_result, version)
-            self._spent += time.perf_counter() - started
+            if mistake is not None:
+                self._spent += time.perf_counter() - started
             while len(self._results) > KEPT_RESULTS:
                 del self._results[next(iter(self._results))]
         return self._results[key]

@@ -127,3 +127,15 @@ def test_a_mistake_is_not_named_where_the_solution_has_the_same_results(
     assert mistake_runs.first(wrong_result("+ 11", comment=comment), holds("o_ref")) == ""
     adds_one = wrong_result("+ 11", comment=comment)
     assert mistake_runs.first(adds_one, holds("+ 11")) == "adds one more"
+
+
+def test_the_solution_is_run_once_for_each_case(
+    mistake_runs: KnownMistakeRuns, worker: Worker
+) -> None:
+    """Each rejection asks whether its results agree, and a run takes time."""
+    for sums in ("+ 11", "- 10"):
+        assert mistake_runs.first(wrong_result(sums), holds(sums))
+    assert [text for text in worker.ran if "+ 10" in text] == [SOLUTION]
+    other = Case("1_a/kata_01_b", 1, 1, 8, {"N": 8}, "float32")
+    assert mistake_runs.first(wrong_result("+ 11", other), holds("+ 11"))
+    assert [text for text in worker.ran if "+ 10" in text] == [SOLUTION, SOLUTION]
