@@ -6,11 +6,6 @@ copies the input first. And jax wants a donated array's place to hold a result o
 dtype, the first donated one for the first result: if a kernel has written that result elsewhere,
 XLA copies it there afterwards. So it is with libtpu 0.0.42 and 0.0.50.1.
 
-Some operations, such as reshapes, are free for XLA: the same bytes get another shape. A TPU stores
-an array in tiles over its last two dimensions: 8 rows of 128 columns in 4-byte dtypes, 16 in
-2-byte ones, 32 in 1-byte ones. If the columns and the tiles stay whole, rows can be regrouped in
-place.
-
 `output_aliases` finds the results that are an output of the last kernel, in the same order.
 """
 
@@ -23,67 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jax.dtypes import float0
 from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator
 from pallascope.kernels.jaxprs import Shaped, called, expanded, inner_jaxprs, sites
+from pallascope.kernels.outside_kernels import is_bitcast, keeps_order
 from pallascope.kernels.pallas_params import KERNELS, grid_mapping, is_pallas_call
 from pallascope.model import CopyReason, XlaCopy
-
-_LANES = 128
-_ONE_DIMENSION = 1024  # elements in a tile of an array of rank 1
-
-
-def is_bitcast(eqn: core.JaxprEqn) -> bool:
-    """Whether an operation around a kernel moves no byte on a TPU, or one element at most."""
-    if eqn.outvars and all(_has_no_bytes(var.aval) for var in eqn.outvars):
-        return True
-    arrays: list[Any] = [var.aval for var in (*eqn.invars[:1], *eqn.outvars)]
-    if len(arrays) != 2 or not all(isinstance(array, Shaped) for array in arrays):
-        return False
-    given, made = (tuple(array.shape) for array in arrays)
-    if not keeps_order(eqn, given) or math.prod(given) != math.prod(made):
-        return False
-    one_element = math.prod(made) == 1
-    return (
-        one_element
-        or given == made
-        or _same_tiles(given, made, 32 // max(arrays[0].dtype.itemsize, 1))
-    )
-
-
-def _has_no_bytes(array: Any) -> bool:
-    """Whether an array is the gradient of integers."""
-    return isinstance(array, Shaped) and array.dtype == float0
-
-
-def keeps_order(eqn: core.JaxprEqn, given: tuple[int, ...]) -> bool:
-    """Whether an operation leaves the elements in their row-major order."""
-    params: dict[str, Any] = eqn.params
-    match eqn.primitive.name:
-        case "reshape":
-            return params.get("dimensions") is None
-        case "squeeze" | "expand_dims":
-            return True
-        case "broadcast_in_dim":  # jnp.expand_dims and x[None]; the size shows a larger result
-            return len(eqn.invars) == 1
-        case "transpose":
-            moved = [axis for axis in params["permutation"] if given[axis] != 1]
-            return moved == sorted(moved)
-    return False
-
-
-def _same_tiles(given: tuple[int, ...], made: tuple[int, ...], rows: int) -> bool:
-    if len(given) > len(made):
-        given, made = made, given
-    if len(given) == 1:
-        whole = given[0] % _ONE_DIMENSION == 0
-        return whole and len(made) > 1 and made[-1] == _LANES and made[-2] % rows == 0
-    if not given or given[-1] != made[-1]:
-        return False
-    return given[-2] == made[-2] or not (given[-2] % rows or made[-2] % rows)
-
 
 #: A kernel and the number of one of its outputs.
 _Origin = tuple[core.JaxprEqn, int] | None
