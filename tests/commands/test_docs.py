@@ -129,6 +129,22 @@ def test_every_chip_is_listed(text: str) -> None:
     assert set(CHIPS) <= set(code(text))
 
 
+@pytest.mark.parametrize("name", ["slurm.sh", "kubernetes.yaml"])
+def test_a_script_for_a_batch_system_grades_with_options_that_there_are(name: str) -> None:
+    script = (
+        (DOCS / "scale" / name).read_text().partition("kata grade ")[2].partition("resources")[0]
+    )
+    assert {"--shard", "--out"} <= set(re.findall(r"--[a-z-]+", script)) <= options_of("grade")
+    assert f"(scale/{name})" in (DOCS / "scale.md").read_text(encoding="utf-8")
+
+
+def test_the_image_gets_the_files_that_its_dockerfile_copies() -> None:
+    lines = (DOCS / "scale/Dockerfile").read_text().splitlines()
+    copied = {file for line in lines if line.startswith("COPY") for file in line.split()[1:-1]}
+    sent = (DOCS / "scale/Dockerfile.dockerignore").read_text().split()
+    assert {f"!{file}" for file in copied} <= set(sent)
+
+
 def test_every_key_of_the_watch_is_listed() -> None:
     day = (DOCS / "your-day.md").read_text(encoding="utf-8")
     keys = re.findall(r"^\| `(\w)` \|", day, re.MULTILINE)
