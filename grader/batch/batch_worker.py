@@ -1,4 +1,4 @@
-"""A worker process of `kata grade`.
+"""Grades one submission in a worker of `kata grade`: its result line, a second try if accidents.
 
 python -m grader.batch.batch_worker
 """

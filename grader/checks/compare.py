@@ -1,4 +1,4 @@
-"""Compares a result with its expected values: tolerance, wrong blocks."""
+"""Compares a result with its expected values: tolerance, wrong elements and blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence that rungs judge: one attempt at a kata, on one hidden case."""
+"""The evidence that checks judge: one attempt on one hidden case, and the names of its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""★ Does it import, trace and finish? Messages about exceptions, races and the way to a chip."""
+"""★ Does it import, trace and finish? Messages about exceptions, bad indices, races, crashes."""
 
 from __future__ import annotations
 

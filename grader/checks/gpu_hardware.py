@@ -1,4 +1,4 @@
-"""★★ and ★★★ Is it right, and about as fast as the solution, on the GPU of this machine?
+"""★★ and ★★★ Findings on a run on the GPU of this machine: right, and as fast as the solution?
 
 Without a GPU, neither is judged."""
 

@@ -1,4 +1,4 @@
-"""★ Are random results distributed as they should be?
+"""★ Are random results distributed as they should be? Messages on values, odds, repeated bits.
 
 The solution gives the possible values of each element and their probabilities. The launch runs
 three times: as it is; with its grid steps in another order, on one core; and with the next seed.

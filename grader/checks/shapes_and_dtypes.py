@@ -1,4 +1,4 @@
-"""★ Does the launch return the annotated shapes and dtypes?"""
+"""★ Does the launch return the annotated number, order, shapes and dtypes of results?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""★ Is every element right, up to rounding? If not, why: a diagnosis, or a known mistake."""
+"""★ Is every element right, up to rounding, here and on a TPU? If not: diagnosis, known mistake."""
 
 from __future__ import annotations
 

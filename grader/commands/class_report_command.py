@@ -1,4 +1,4 @@
-"""`kata class report`."""
+"""`kata class report`: options, and the report in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kata`, `kata progress`, `kata next`, `kata list`: progress from the ledger and the files.
+"""`kata`, `kata progress`, `kata next`, `kata list`: progress, order and prerequisites of katas.
 
 None of them runs a kata.
 """

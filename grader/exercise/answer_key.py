@@ -1,4 +1,4 @@
-"""The data of an answer key."""
+"""The data of an answer key: defaults, dtypes, number of hidden cases, titles of hints, slack."""
 
 from __future__ import annotations
 

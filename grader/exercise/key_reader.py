@@ -1,4 +1,4 @@
-"""Reads and validates answer keys, the TOML files next to the solutions.
+"""Reads and validates answer keys, the TOML files next to the solutions; errors for authors.
 
 Every error is a KeyProblem that names the file, the key and the reason.
 """

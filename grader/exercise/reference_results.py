@@ -1,4 +1,4 @@
-"""Draws a case's inputs, and evaluates its expected results and their sensitivity to rounding.
+"""Evaluates expected results in float64 and their sensitivity to rounding; omits large inputs.
 
 Expected results are the spec in float64. The rounding errors of float32 depend on how a kernel
 orders its operations: scores of attention are as large as 150, so rounding one of them changes its

@@ -1,4 +1,4 @@
-"""Evaluates a solution's spec for a case: inputs and expected results.
+"""Evaluates a spec for a case: draws its inputs by dtype, expected results, blocks' shares of sums.
 
 Shapes and dtypes come from the spec's jaxtyping annotations, values from the case's seed. Expected
 results are evaluated in float64, so that the spec's rounding doesn't matter.

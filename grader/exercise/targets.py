@@ -1,4 +1,4 @@
-"""The hardware that a kata's kernel is for: TPUs or GPUs.
+"""The hardware of a kata's kernel, TPUs or GPUs: choice of chip, required extras, fields of grades.
 
 `Key.target` is an instance of one of these classes. Other code asks it for a property, or looks its
 `name` up in a table that has an entry for each target. These are all the tables, so a new target is

@@ -1,4 +1,4 @@
-"""The predicted cost of a kata's launch at any size, and whether the launch supports a size.
+"""Studies for `kata cost`: predicted cost at any size, with par's and XLA's, time limits.
 
 A size that the answer key draws only as a multiple of a block size must remain one, and the
 solution's launch must reach all of its arrays: at other sizes the solution is wrong too, so its

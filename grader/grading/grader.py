@@ -1,4 +1,4 @@
-"""Grades one kata on one hidden case."""
+"""Grades one kata on one hidden case: notes, two-core chips, failures of the grader itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder of each target: the rungs in order; the first that fails stops."""
+"""The ladder of each target: the checks in order; the first failure stops; words of a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grades a hidden case of a session: todo, --kata-require, changed files.
+"""Grades a case of a session: todo, --kata-require, changed or oversized files.
 
 Both pytest's items and `grader.api` use this module.
 """

@@ -1,4 +1,4 @@
-"""Collects grades from every process; writes the map and the record."""
+"""Collects grades from every process: failures by reason, the example case, map, files, ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the plugin: options, then the process that imports jax.
+"""Loads the plugin: options, --pdb, and the process that imports jax.
 
 Importing jax takes as long as everything else, so its process starts before this one imports the
 rest. SIGTERM, with which a workflow or an editor stops pytest, works like Ctrl-C, so that grades

@@ -1,4 +1,4 @@
-"""Questions to the workers about a kata: its solution's results, and the launches of both files.
+"""Questions to the workers about a kata: expected results, XLA's estimates, broken specs, hangs.
 
     reference, inputs, xla, spec_flops, measured, baselines     of the solution's spec and programs
     learner, solution                                           a launch: see `LaunchClient`

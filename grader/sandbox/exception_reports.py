@@ -1,4 +1,4 @@
-"""Exceptions as data: the line of the learner's file, and the message of Pallas or JAX."""
+"""Exceptions as data: the line of the learner's file, whether it is todo, Pallas' message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the workers about one launch, the learner's or the solution's.
+"""Questions to the workers about one launch: its trace, run, compilation; the TPU of this machine.
 
 `LaunchClient` traces and runs a launch. `TpuLaunchClient` also compiles it for TPUs and runs it on
 the TPU of this machine; `grader/sandbox/gpu_runs.py` has the same for GPUs. A client sends each

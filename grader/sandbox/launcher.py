@@ -1,4 +1,4 @@
-"""Starts worker processes through a fork server."""
+"""Starts worker processes through a fork server, in a session's temporary folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue of questions to one worker, which can be sent ahead of time."""
+"""Questions to one worker, ahead of time: default seconds, cache of answers, second try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kernel for the page: blocks, wrong elements, communication of chips, timeline."""
+"""One kernel for the page: blocks, wrong elements, words on chips' communication, timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects a launch's data from worker processes, and writes the page as one HTML file."""
+"""Collects a launch's data and verdict from workers, and writes the page as one HTML file."""
 
 from __future__ import annotations
 

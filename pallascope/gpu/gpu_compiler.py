@@ -1,4 +1,4 @@
-"""Compiles with XLA and ptxas in this process, without a GPU.
+"""Compiles with XLA and ptxas in this process, without a GPU: options, versions, shared memory.
 
 A process compiles for one chip only: XLA refuses to describe a second one. At its first
 compilation, Mosaic GPU reads its output folder from the environment.

@@ -1,4 +1,4 @@
-"""A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs.
+"""A kernel's equation as data: operands, blocks, buffers, grid, cores, for TPUs and GPUs.
 
 Kernels for GPUs have whole arrays as operands, and the threads of a block in their grid.
 """

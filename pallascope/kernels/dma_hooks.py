@@ -1,4 +1,4 @@
-"""Hooks of the interpreter that record a kernel's manual DMA.
+"""Hooks of the interpreter that feed dma_hazards: the accesses, kernels and Refs that are watched.
 
 Only kernels whose bodies start copies are recorded; all others run without hooks.
 """

@@ -1,4 +1,4 @@
-"""Evaluates jaxprs equation by equation, with values of any kind.
+"""Evaluates jaxprs equation by equation, with values of any kind: loops, scans, branches, limits.
 
 `Evaluator` is the loop over equations; a subclass defines values and operations.
 

@@ -1,4 +1,4 @@
-"""Makes the strict interpreter faster; its findings stay the same.
+"""Makes the strict interpreter faster: order of parallel steps, shared programs, callbacks.
 
 The interpreter is slow for these reasons:
 

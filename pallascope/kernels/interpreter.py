@@ -1,4 +1,4 @@
-"""Runs kernels in the strict or plain interpreter, or compiled.
+"""Runs kernels in the strict or plain interpreter, or compiled: unwritten memory, promises, cores.
 
 It also makes two things as strict as on a TPU, and allows a third:
 

@@ -1,4 +1,4 @@
-"""Lints: slow or often wrong habits, sub-word integers, remote DMA, lines that do nothing.
+"""Lints: narrow products, sub-word integers, remote DMA without a time, lines that do nothing.
 
 Advice is chosen by a kernel's habits: patterns that are slow on a TPU, or often wrong.
 """

@@ -1,4 +1,4 @@
-"""Faults found while a kernel runs: manual DMA, devices, GPU threads.
+"""Faults found while a kernel runs, as data, in order of importance: DMA, devices, GPU threads.
 
 An interpreter finds the faults of manual DMA and those between devices while it runs a launch.
 Those of GPU threads come from evaluating the trace thread by thread. `grader.checks` explains all

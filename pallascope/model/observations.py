@@ -1,4 +1,4 @@
-"""Observations about a launch: exceptions, results, clues, costs.
+"""Observations about a launch as data: exceptions, quoted lines, races, results, clues, costs.
 
 Worker processes send these values, and the checks judge them.
 """

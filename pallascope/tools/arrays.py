@@ -1,4 +1,4 @@
-"""Arrays between numpy and the bytes that cross a process boundary."""
+"""Arrays between numpy and bytes that cross processes; as float64; whether one holds NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiles with libtpu in this process; XLA's cost as a baseline.
+"""Compiles with libtpu in this process: options, memory overflow by cause; XLA's cost.
 
 The TPU's compiler, libtpu, runs in this process and needs no TPU. If libtpu aborts, this process
 ends; `compile_process` does the same in a child process.

@@ -1,4 +1,4 @@
-"""Scratch buffers of manual DMA: their slots, and a timeline of each.
+"""Scratch buffers of manual DMA: their slots, a timeline of each, overlap of copies and compute.
 
 Both come from the simulated schedule. A trace has each DMA's size, but not the number of times that
 it runs if that depends on the grid step, on lengths in SMEM or on a pipeline's state.

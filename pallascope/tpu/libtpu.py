@@ -1,4 +1,4 @@
-"""libtpu in this process: availability, loading, dumps.
+"""libtpu in this process: availability, loading, compiler options, dumps.
 
 libtpu dumps schedules to a folder that it reads from the environment when it is loaded, once per
 process. Each process has its own folder, which exists only during a compilation. jax and libtpu are

@@ -1,4 +1,4 @@
-"""Parses libtpu's error messages.
+"""Parses libtpu's and Mosaic's errors: kind, crashes, the line of the report.
 
 Supports libtpu 0.0.42.1, 0.0.50.1 and 0.0.51. A message of unknown form becomes an INTERNAL failure
 with its full text.

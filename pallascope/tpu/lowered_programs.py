@@ -1,4 +1,4 @@
-"""A program lowered for a TPU, as data.
+"""A program lowered for a TPU, as data, to compile elsewhere.
 
 Another process can compile it from its StableHLO alone, without the function or its file.
 """

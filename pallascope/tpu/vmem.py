@@ -1,4 +1,4 @@
-"""VMEM allocations of a kernel, from the compiler's report, and smaller blocks that would fit.
+"""VMEM allocations of a kernel, their rounding, the compiler's report, smaller blocks that fit.
 
 A kernel's VMEM holds windows (its operands' blocks, most of them double-buffered), scratch, and
 spilled registers. Sizes are in bytes. Operands share block sizes: `bm` is a dimension of x's block,

@@ -1,4 +1,4 @@
-"""Diagnoses of right values in wrong positions."""
+"""Diagnoses by position: wrong rows, swapped or shifted blocks, blocks added to earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong result with its context, and helpers of all diagnoses."""
+"""A wrong result, its headline and the picture of wrong blocks, and helpers of all diagnoses."""
 
 from __future__ import annotations
 

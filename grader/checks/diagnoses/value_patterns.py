@@ -1,4 +1,4 @@
-"""Diagnoses of wrong values: offsets, factors, overflow, another formula, rounding."""
+"""Diagnoses by value: offsets, factors, overflow, another formula, rounding, missing terms."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // @ts-check
-// Bytes compared with the minimum, and VMEM with its limit.
+// The meters: bytes compared with the minimum, and VMEM with its limit.
 
 class Meters {
   /** @param {View.KernelView} kernel @param {Card[]} cards */

@@ -1,5 +1,5 @@
 // @ts-check
-// The document's numbers, unpacked once: running sums, and the blocks at each step.
+// The document's numbers, unpacked once: running sums, blocks at each step; times and sizes in words.
 
 /** @param {number[]} differences */
 const sums = (differences) => {

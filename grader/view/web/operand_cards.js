@@ -1,5 +1,5 @@
 // @ts-check
-// One card per operand: its type, the place of its block, the contents of its buffers in VMEM.
+// One card per operand: type, block, buffers in VMEM, bytes compared with the least, wrong elements.
 
 const STATES = {
   in: ["▼ comes in", "moves"], out: ["▲ goes out", "moves"], stays: ["stays", "held"],

@@ -1,5 +1,5 @@
 // @ts-check
-// The parts that don't change with the step: title, verdict, wrong elements, legend.
+// The parts that don't change with the step: title, verdict, choice of a kernel, wrong elements, legend.
 
 // A message of the grader: a headline, then labelled paragraphs, indented by nine.
 /** @param {string} message */

@@ -1,4 +1,4 @@
-"""Encoders of jaxprs: variables, equations, contexts."""
+"""Encoders of jaxprs: variables, equations, contexts; refused operations and debug prints."""
 
 from __future__ import annotations
 

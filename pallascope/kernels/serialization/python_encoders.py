@@ -1,4 +1,4 @@
-"""Encoders of containers, tree definitions, primitives, functions.
+"""Encoders of containers, tree definitions, functions; primitives and effects that are refused.
 
 Containers are Python's. Single objects, primitives and hijax operations are identified by their
 module and name in JAX. The format strings of debug prints are checked, because Python's `format`

@@ -1,4 +1,4 @@
-"""Simulates memory, the DMA engine and semaphores around the scalar core.
+"""Simulates memory, DMA engine, semaphores, delays and waits around the scalar core.
 
 The DMA engine runs one transfer at a time, at HBM's bandwidth, and each arrives a fixed latency
 later. Transfers within the chip cost the latency only. The speed of a DMA from HBM to HBM isn't
