@@ -31,7 +31,7 @@ def blocks_finding(calls: Sequence[KernelCall]) -> Finding | None:
         return None
     names = listed(operand.name for operand, _ in refused)
     first, _ = refused[0]
-    parts = [paragraph(*part) for block in refused for part in block_paragraphs(*block)]
+    parts = [paragraph(*part) for part in block_paragraphs(refused)]
     return Finding(
         Check.BLOCKS,
         f"a TPU refuses block {block_text(first.block)} of {names}",

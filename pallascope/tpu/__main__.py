@@ -209,7 +209,7 @@ def _rules(error: Exception) -> str:
     """The blocks that a TPU refuses, with the reasons; "" if that isn't the problem."""
     call = getattr(error, "call", None)
     refused = refused_blocks(call) if call else ()
-    parts = [part for each in refused for part in block_paragraphs(*each)]
+    parts = list(block_paragraphs(refused))
     return "".join(f"\n  {label:<6} {text}" for label, text in parts)
 
 

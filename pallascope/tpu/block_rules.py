@@ -245,9 +245,26 @@ def refused_blocks_phrase(call: KernelCall) -> str:
     return f"a TPU refuses block {block_text(first.block)} of {first.name}{others}"
 
 
-def block_paragraphs(operand: Operand, broken: tuple[Violation, ...]) -> Iterator[tuple[str, str]]:
-    """The rules that a block breaks and the nearest legal blocks, as labelled paragraphs."""
-    yield "ref", f"{operand.name}: block {block_text(operand.block)} of {operand.array}"
+Paragraph = tuple[str, str]  # label and text
+
+
+def block_paragraphs(
+    refused: Sequence[tuple[Operand, tuple[Violation, ...]]],
+) -> Iterator[Paragraph]:
+    """The rules that blocks break and the nearest legal blocks, as labelled paragraphs.
+
+    Operands with the same block, array and rules share their paragraphs.
+    """
+    names: dict[tuple[str, tuple[Paragraph, ...]], list[str]] = {}
+    for operand, broken in refused:
+        block = f"block {block_text(operand.block)} of {operand.array}"
+        names.setdefault((block, tuple(_broken_rules(operand, broken))), []).append(operand.name)
+    for (block, rules), operands in names.items():
+        yield "ref", f"{_joined(tuple(operands))}: {block}"
+        yield from rules
+
+
+def _broken_rules(operand: Operand, broken: tuple[Violation, ...]) -> Iterator[Paragraph]:
     for violation in broken:
         yield "rule", _rule(operand, violation)
     shape, bits = operand.array.shape, dtype_bits(operand.array.dtype)

@@ -51,6 +51,15 @@ def test_every_broken_rule_of_every_operand() -> None:
     assert "y_ref" not in said
 
 
+def test_operands_with_the_same_fault_share_its_explanation() -> None:
+    same = [operand(name, (64, 256), (7, 128)) for name in ("x_ref", "o_ref")]
+    said = finding_on(*same, operand("y_ref", (32, 256), (7, 128)))
+    assert said.startswith("a TPU refuses block (7, 128) of x_ref, o_ref and y_ref\n")
+    assert "ref x_ref and o_ref: block (7, 128) of float32[64, 256]" in said
+    assert "ref y_ref: block (7, 128) of float32[32, 256]" in said
+    assert said.count("must be a multiple of 8") == 2
+
+
 def test_a_block_of_rank_1_reads_as_python() -> None:
     said = finding_on(operand("x_ref", (5000,), (1500,)))
     assert said.startswith("a TPU refuses block (1500,) of x_ref\n")

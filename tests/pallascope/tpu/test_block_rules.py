@@ -242,14 +242,14 @@ def test_kinds_are_told_with_their_rule() -> None:
         (call,) = traced.trace().calls
     ((operand, broken),) = refused_blocks(call)
     assert (operand.name, [one.rule for one in broken]) == ("x_ref", [Rule.KIND])
-    assert ("rule", Rule.KIND.value) in list(block_paragraphs(operand, broken))
+    assert ("rule", Rule.KIND.value) in list(block_paragraphs([(operand, broken)]))
 
 
 @pytest.mark.parametrize(("space", "tried"), [("smem", True), ("vmem", False)])
 def test_a_table_in_smem_needs_no_blocks(space: str, tried: bool) -> None:
     table = operand("table_ref", (8, 8), (1, 1), dtype="int32", space=space, moves=True)
     ((refused, broken),) = refused_blocks(call(table))
-    said = dict(block_paragraphs(refused, broken))
+    said = dict(block_paragraphs([(refused, broken)]))
     assert said["legal"].startswith("nearest: ")
     assert ("pl.BlockSpec(memory_space=pltpu.SMEM)" in said.get("try", "")) == tried
 
