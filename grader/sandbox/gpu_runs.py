@@ -1,4 +1,4 @@
-"""Questions about launches for GPUs; runs on the GPU here: tolerance, compute-sanitizer, notes.
+"""Runs on the GPU here: tolerance, which sanitizer tools run, notes; questions about GPU launches.
 
 A program that grades others' submissions has no `GpuRunner`, so that verdicts don't depend on the
 machine. The first launch for a GPU imports `pallascope.gpu`.

@@ -1,4 +1,4 @@
-"""Questions to one worker, ahead of time: default seconds, cache of answers, second try."""
+"""Questions to one worker, ahead of time: seconds for each question, cache of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time limits that a busy machine does not use up.
+"""Time limits that a busy machine does not use up, and the second try after a hang or crash.
 
 A limit of T seconds counts CPU time as well as wall time. After T seconds of wall time, the pool
 inspects the process:

@@ -1,4 +1,4 @@
-"""DMA events of a kernel's body on each chip: copies, signals, products, their overlap.
+"""DMA events of a body on each chip: copies, routes, signals, products, their overlap.
 
 The scalar part of the body is evaluated without data, chip by chip, and counts the copies that a
 trace alone can't count. This module has the events as data, the parts of buffers and the semaphores

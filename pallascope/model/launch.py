@@ -1,4 +1,4 @@
-"""A launch as data: arrays, kernels, operations, communication between chips.
+"""A launch as data: arrays, kernels, operations, routes and bytes over links between chips.
 
 `pallascope.kernels` builds these values from a launch's jaxpr; all other folders read them.
 """

@@ -1,4 +1,4 @@
-"""The block shapes that a TPU accepts, the rules that a block breaks, and the nearest legal ones.
+"""The block shapes that a TPU accepts; the text of a refusal: broken rules, nearest legal blocks.
 
 A vector register holds 8 sublanes by 128 lanes of 32 bits, and arrays are stored as tiles of that
 shape, so blocks have to be cut along tile edges. Mosaic, the compiler behind Pallas on a TPU,
