@@ -1,4 +1,4 @@
-"""Draws hidden cases from an answer key and the session's seed.
+"""Deals an answer key's sizes and dtypes to hidden cases, by the session's seed.
 
 Each name's choices are shuffled, then assigned case by case. So a list with at most as many values
 as cases is covered completely in every session. A row of several names counts as one choice.

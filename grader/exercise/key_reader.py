@@ -1,4 +1,4 @@
-"""Reads and validates answer keys, TOML files next to solutions: ranges of sizes, authors' errors.
+"""Reads and validates answer keys, the TOML files: sizes and dtypes in [cases], authors' errors.
 
 Every error is a KeyProblem that names the file, the key and the reason.
 """

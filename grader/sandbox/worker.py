@@ -1,4 +1,4 @@
-"""The main loop of a worker: questions, answers, printed text; memory and threads by role.
+"""The main loop of a worker: questions, answers, printed text; which limits a role has.
 
 Its stdout and stderr go to two files in the worker's folder.
 """
