@@ -44,7 +44,7 @@ Shapes
     v_ref    q.dtype[B, KV, S, D]  VMEM           (S, D)        yours
     o_ref    q.dtype[B, H, T, D]   VMEM           (T, D)        yours
 
-    vmap makes the blocks: it squeezes the leading dimensions.
+    Your vmaps make the blocks and squeeze leading dimensions.
 
 Try
     pytest -k sharded_vmap           stuck?  kata hint sharded_vmap

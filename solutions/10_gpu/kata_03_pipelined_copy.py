@@ -19,15 +19,15 @@ Concept
         slot          0        1        2        0        1
 
     Each slot has its own barrier for incoming boxes. A barrier doesn't count steps. It
-    only knows whether it has completed since this warpgroup last waited for it, so wait
-    for it once each time it completes.
+    only knows whether it has completed since this warpgroup's last wait, so wait once
+    for each completion.
 
     A slot is used again `slots` steps later, which needs care in two places:
 
     - x_smem: start to load a box only after the slot's old box has been read. In step
       k, the old box is k - 1, read a step ago.
-    - o_smem: the copy out of this slot must have read the slot. Copies out are finished
-      in the order in which they were started, so it is enough to count:
+    - o_smem: store only after the old copy out has read the slot. Copies out are
+      finished in the order in which they were started, so it is enough to count:
       `wait_smem_to_gmem(n, wait_read_only=True)` waits until at most n of them haven't
       read their slot yet. It doesn't wait until they have been written to GMEM.
 

@@ -19,8 +19,8 @@ Concept
         |        |         | (bm, bn)   |   warp 2             32 .. 47
         +--------+         +------------+   warp 3             48 .. 63
 
-    SMEM has 32 banks of 4 bytes. With rows of 128 bytes, 16-byte pieces in one column
-    of eight rows share banks, and would be read one after the other. So a box is stored
+    SMEM has 32 banks of 4 bytes. With rows of 128 bytes, eight 16-byte pieces in one
+    column share banks, and would be read one after the other. So a box is stored
     *swizzled*: in row r, piece p of 16 bytes goes to place p xor (r mod 8). Then the
     pieces of a column are in different banks:
 

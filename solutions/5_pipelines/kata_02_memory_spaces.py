@@ -33,8 +33,8 @@ Concept
     all of it has arrived. Both must have the same shape and dtype. To copy a part, take a
     view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array is stored in tiles of
     8 x 128 numbers (bfloat16: 16 x 128), and a DMA moves whole tiles. So a part must start at
-    a tile boundary. The compiler can tell that `i * bm` is one. The rows of a part needn't be
-    contiguous in memory.
+    a tile boundary. The compiler can tell that `i * bm` is aligned. The rows of a part
+    needn't be contiguous in memory.
 
     The body allocates its own VMEM. `pl.run_scoped(function, *types)` makes a Ref for each
     type, such as `pltpu.VMEM(shape, dtype)`, calls the function with them, and frees them

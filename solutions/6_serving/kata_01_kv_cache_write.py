@@ -4,7 +4,7 @@ Goal
     Each of B sequences has a new token. Write its keys, new[b], into the cache as row
     positions[b] of each head: cache[b, g, positions[b]] = new[b, g]. All other rows keep
     their data and their place in memory. Write the kernel, and choose the input whose memory
-    the result reuses. The values are in a separate cache, which the same function updates.
+    the result reuses. The cache of the values is updated by another call.
 
 Concept
     In each decoding step, a language model computes the keys and values of one new token per
@@ -37,7 +37,7 @@ Concept
     may be used until all waits have returned.
 
     128 sequences with 8 heads of 128 numbers have 256 KiB of new rows, and the kernel copies
-    8 MiB, in and out. This takes 12.8 µs on a v5e, of which HBM's bandwidth explains 10.6.
+    8 MiB, in plus out. This takes 12.8 µs on a v5e, of which HBM's bandwidth explains 10.6.
     Updating one sequence after the other takes 133 µs. A BlockSpec whose block is one tile,
     with a grid step per sequence, takes 47 µs.
 
