@@ -106,14 +106,14 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 def pytest_report_header(config: pytest.Config) -> Generator[None, list[Any], list[Any]]:
     """Two lines about the session, and more lines only for unusual settings.
 
-    They replace the three lines in which pytest-timeout repeats its settings: with the header, the
-    map and one explanation, a session should fit on one screen.
+    They replace the three lines in which pytest-timeout repeats its settings, and the session's
+    files share a line: header, map and one explanation should fit on one screen.
     """
     others = yield
     session = config.stash[SESSION]
     if not catalog.katas(session.root):
         return others
-    others = [lines for lines in others if not "".join(lines).startswith("timeout:")]
+    others = [_on_one_line(of) for of in others if not "".join(of).startswith("timeout:")]
     settings = [f"TPU {', '.join(session.chips)}", f"--kata-seed {session.seed}"]
     if session.isolated.isolated:
         settings.insert(1, str(session.isolated))
@@ -125,6 +125,18 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, list[Any], li
     ]
     lines = [devices.in_words(session.device), ", ".join(settings), *filter(None, unusual)]
     return [*others, [f"katas: {line}" for line in lines]]
+
+
+_FILES = ("rootdir:", "configfile:", "testpaths:")
+
+
+def _on_one_line(lines: str | list[str]) -> str | list[str]:
+    """pytest's own header, with the folder and the files of the session on one line."""
+    if isinstance(lines, str):
+        return lines
+    files = [line for line in lines if line.startswith(_FILES)]
+    rest = [line for line in lines if line not in files]
+    return [", ".join(files), *rest] if files else rest
 
 
 def _compiler_note() -> str:
