@@ -1,4 +1,4 @@
-"""One run of `kata grade`: its samples or shard, the store, an executor, retries of lost ones.
+"""One run of `kata grade`: a set or a shard of samples, a store, an executor.
 
 If several runs share a file of samples, a hash of each sample's text chooses its run, so equal
 samples go to the same run.

@@ -1,4 +1,4 @@
-"""Grades one submission in a worker of `kata grade`: its result line, a second try if accidents.
+"""A worker process of `kata grade`: one submission's result line, a second try after an accident.
 
 python -m grader.batch.batch_worker
 """

@@ -1,4 +1,4 @@
-"""★★ and ★★★ Findings on a run on the GPU of this machine: right, and as fast as the solution?
+"""★★ and ★★★ Is it right, and about as fast as the solution, on the GPU of this machine?
 
 Without a GPU, neither is judged."""
 

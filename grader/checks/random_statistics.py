@@ -1,4 +1,4 @@
-"""Statistics of random results: bounds, frequencies, repetition, without messages.
+"""Statistics of random results: bounds, frequencies, repetition.
 
 All sums have terms with a conditional mean of 0: hits minus their probability, or products of two
 such. Bernstein's inequality, which holds for such sums without any assumption about their

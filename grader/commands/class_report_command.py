@@ -1,4 +1,4 @@
-"""`kata class report`: options, and the report in a terminal."""
+"""`kata class report`: its options and its output."""
 
 from __future__ import annotations
 

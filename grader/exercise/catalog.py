@@ -1,4 +1,4 @@
-"""Finds katas in katas/ and solutions/, selects them like pytest's -k; the limit of a file's size.
+"""Finds katas in katas/ and solutions/, and selects them like pytest's -k; limits a file's size.
 
 katas/1_basics/kata_01_constant_add.py         the learner's file
 solutions/1_basics/kata_01_constant_add.py     the same file with its regions filled in

@@ -1,4 +1,4 @@
-"""Applies known mistakes and planted kernels to a solution; ranks mistakes by likeness to a text.
+"""Makes known mistakes and planted kernels from a solution; finds the mistakes nearest to a text.
 
 It also finds the known mistakes that a learner's text resembles, and assigns the planted kernels
 to the hidden cases.

@@ -1,4 +1,4 @@
-"""Evaluates expected results in float64 and their sensitivity to rounding; omits large inputs.
+"""Draws a case's inputs; evaluates expected results in float64 and their sensitivity to rounding.
 
 Expected results are the spec in float64. The rounding errors of float32 depend on how a kernel
 orders its operations: scores of attention are as large as 150, so rounding one of them changes its

@@ -1,4 +1,4 @@
-"""Finds one kata by name, writes its files: stubs, resets, saved attempts, new katas.
+"""Finds one kata by name, and writes its files: stubs, resets, saved attempts, new katas.
 
 Before a learner's file is overwritten, it is saved as an attempt in
 .kata/attempts/TRACK/KATA/TIME_STUB.py.

@@ -1,4 +1,4 @@
-"""Evaluates a spec for a case: draws its inputs by dtype, expected results, blocks' shares of sums.
+"""Evaluates a spec for a case: inputs drawn by dtype, expected results, the share of each block.
 
 Shapes and dtypes come from the spec's jaxtyping annotations, values from the case's seed. Expected
 results are evaluated in float64, so that the spec's rounding doesn't matter.

@@ -1,4 +1,4 @@
-"""The ladder of each target: the checks in order; the first failure stops; words of a finding."""
+"""The ladder of each target: the checks in order, up to the first failure; how messages begin."""
 
 from __future__ import annotations
 

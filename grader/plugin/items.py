@@ -1,4 +1,4 @@
-"""A collector for each kata file, an item for each hidden case with its failure text by -v.
+"""A collector for each kata file, an item with its failure text for each hidden case, the session.
 
 This process doesn't import the learner's file. Collecting needs only its name and its answer key,
 so a file that doesn't parse is collected like any other, and its cases fail.

@@ -1,4 +1,4 @@
-"""Exceptions as data: the line of the learner's file, whether it is todo, Pallas' message."""
+"""Exceptions as data: the line of the learner's file, whether it is a todo, Pallas' message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on the GPU here: tolerance, which sanitizer tools run, notes; questions about GPU launches.
+"""Questions about launches for GPUs; runs on this machine's GPU: tolerance, sanitizer tools, notes.
 
 A program that grades others' submissions has no `GpuRunner`, so that verdicts don't depend on the
 machine. The first launch for a GPU imports `pallascope.gpu`.

@@ -1,4 +1,4 @@
-"""The worker that runs (cores, clues, other seeds), lowers and compiles launches for TPUs.
+"""The worker that runs, lowers and compiles launches for TPUs; clues on wrong results, new seeds.
 
 Its process has never imported a learner's file. The same trace is run and compiled.
 """

@@ -77,7 +77,7 @@ class KnownMistakeRuns:
                 results = self._results_of(wrong_result, mistake, text)
                 if not results or not agrees(results):
                     continue
-            if agrees(self._results_of(wrong_result, None, solution)):
+            if agrees(self._run_once(wrong_result, solution)):
                 return ""
             self._agreed = mistake.title
             return mistake.title
@@ -94,24 +94,27 @@ class KnownMistakeRuns:
         return sorted(versions, key=lambda pair: pair[0].title != self._agreed)
 
     def _results_of(
-        self, wrong_result: WrongResult, mistake: Mistake | None, version: str
+        self, wrong_result: WrongResult, mistake: Mistake, version: str
     ) -> tuple[Array, ...]:
-        """The results of a wrong version, or of the solution (no mistake), which always runs.
+        """The results of a wrong version; () if it raises, or if no time is left."""
+        if self._spent >= BUDGET and mistake.title != self._agreed:
+            return self._results.get(_case_of(wrong_result, version), ())
+        started = time.perf_counter()
+        results = self._run_once(wrong_result, version)
+        self._spent += time.perf_counter() - started
+        return results
 
-        () if it raises, or if no time is left.
-        """
-        key = (wrong_result.solution, version, str(wrong_result.case), wrong_result.case.seed)
-        if key not in self._results:
-            late = self._spent >= BUDGET
-            if late and mistake is not None and mistake.title != self._agreed:
+    def _run_once(self, wrong_result: WrongResult, version: str) -> tuple[Array, ...]:
+        """The results of a version on a case, which are kept; () if it raises."""
+        case = _case_of(wrong_result, version)
+        if case not in self._results:
+            results = self._run(wrong_result, version)
+            if not results:  # maybe an accident: the next file tries again
                 return ()
-            started = time.perf_counter()
-            self._results[key] = self._run(wrong_result, version)
-            if mistake is not None:
-                self._spent += time.perf_counter() - started
+            self._results[case] = results
             while len(self._results) > KEPT_RESULTS:
                 del self._results[next(iter(self._results))]
-        return self._results[key]
+        return self._results[case]
 
     def _run(self, wrong_result: WrongResult, version: str) -> tuple[Array, ...]:
         """The results of a wrong version; () if it raises."""
@@ -125,3 +128,8 @@ class KnownMistakeRuns:
         run = RunTrace(*launch, mode, case.seed, eager=eager_copies(case))
         ran = self._runs(question.device.mesh).answer(run)
         return ran.outputs if isinstance(ran, RunResult) and not ran.problem else ()
+
+
+def _case_of(wrong_result: WrongResult, version: str) -> tuple[object, ...]:
+    """The key of a version's results: its text and the case that it runs on."""
+    return wrong_result.solution, version, str(wrong_result.case), wrong_result.case.seed

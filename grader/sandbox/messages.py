@@ -1,4 +1,4 @@
-"""The questions to workers and their answers by role; limits on text, traces, cores, DMA mode.
+"""The questions to workers and their answers, by role; limits of texts and traces, cores, DMA mode.
 
 A launch goes from process to process as the bytes of its trace, never as code.
 """

@@ -1,4 +1,4 @@
-"""The sizes of a worker's limits: memory, files, threads; ends orphaned processes.
+"""Limits a worker's memory, files and threads, to the sizes here; ends orphaned processes.
 
 A filter of system calls can't limit amounts, so each worker limits itself; only on Linux. It can't
 raise its limits again. Requests beyond a limit fail with a Python error and don't affect others.

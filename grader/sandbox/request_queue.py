@@ -1,4 +1,4 @@
-"""Questions to one worker, ahead of time: seconds for each question, cache of answers."""
+"""A queue of questions to one worker: sent ahead of time, time limits, a cache of answers."""
 
 from __future__ import annotations
 

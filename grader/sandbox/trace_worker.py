@@ -1,4 +1,4 @@
-"""The worker that imports a learner's file, traces its launch, forbids calls of the spec.
+"""The worker that imports a learner's file, traces its launch (without the spec) or runs its test.
 
 It gets shapes and dtypes, never the inputs' values or the expected results, and it returns the
 trace as inert bytes. Other processes judge that trace, so nothing that the file does to this

@@ -1,4 +1,4 @@
-"""The main loop of a worker: questions, answers, printed text; which limits a role has.
+"""The main loop of a worker: receives questions, sends answers; chooses the limits of its role.
 
 Its stdout and stderr go to two files in the worker's folder.
 """

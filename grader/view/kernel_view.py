@@ -1,4 +1,4 @@
-"""One kernel for the page: blocks, wrong elements, words on chips' communication, timeline."""
+"""One kernel for the page: blocks, wrong elements, chips' communication in words, timeline."""
 
 from __future__ import annotations
 

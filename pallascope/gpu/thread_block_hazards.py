@@ -1,4 +1,4 @@
-"""Simulates a block of GPU threads in several orders; finds races; the launches it can't follow.
+"""Simulates a block of GPU threads in several orders, and finds races, unless it can't follow them.
 
 The threads of one block run in turns, in orders that may happen on a GPU; only a kernel's first and
 last block are simulated. Copies and products are in flight until their thread has waited for them:

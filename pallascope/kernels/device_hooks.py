@@ -1,4 +1,4 @@
-"""Hooks of the interpreter on devices: signals, barriers, wrong devices, copies out of bounds.
+"""Hooks of the interpreter that record devices' actions: signals, barriers, wrong devices, bounds.
 
 The strict interpreter runs a kernel on all devices of a mesh. Their actions are recorded, and
 judged at the kernel's end: not by this run's order, but by all possible orders. Two faults are

@@ -1,4 +1,4 @@
-"""Hooks of the interpreter that feed dma_hazards: the accesses, kernels and Refs that are watched.
+"""Hooks of the interpreter that record manual DMA for dma_hazards: which kernels, Refs, accesses.
 
 Only kernels whose bodies start copies are recorded; all others run without hooks.
 """

@@ -1,4 +1,4 @@
-"""Makes the strict interpreter faster: order of parallel steps, shared programs, callbacks.
+"""Makes the strict interpreter faster, with the same findings: parallel steps, programs, callbacks.
 
 The interpreter is slow for these reasons:
 

@@ -1,4 +1,4 @@
-"""All uses of JAX's internals, by version of jax: no other module names them.
+"""All uses of JAX's internals, for each version of jax: no other module names them.
 
     from pallascope.kernels.jax_internals import runtime_tokens
 

@@ -1,4 +1,4 @@
-"""Lints: narrow products, sub-word integers, remote DMA without a time, lines that do nothing.
+"""Lints: habits that are slow or often wrong, sub-word integers, remote DMA, lines without effect.
 
 Advice is chosen by a kernel's habits: patterns that are slow on a TPU, or often wrong.
 """

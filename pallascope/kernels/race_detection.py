@@ -1,4 +1,4 @@
-"""Reads races and leftover semaphores from the interpreter's state, and filters copies of one core.
+"""Reads races and leftover semaphores from the interpreter's state.
 
 jax 0.10 prints them, where a kata can swallow them; jax 0.12 prints the semaphores and raises for
 a race. The interpreter keeps its state for only one kernel at a time, so they are recorded when

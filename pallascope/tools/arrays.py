@@ -1,4 +1,4 @@
-"""Arrays between numpy and bytes that cross processes; as float64; whether one holds NaN."""
+"""Arrays between numpy and the bytes sent to processes; conversion to float64; a test for NaN."""
 
 from __future__ import annotations
 

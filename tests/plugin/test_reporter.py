@@ -163,5 +163,6 @@ def test_one_failed_exercise_fits_on_a_screen(
     text = "\n".join(rows)
     assert reason in text
     assert len(rows) <= 30, text
+    assert not any(row.startswith(("configfile:", "testpaths:")) for row in rows), "two rows more"
     assert text.index("katas =") < text.index(reason)
     assert rows[-2].startswith("fix   katas/1_first/kata_01_wrong.py:14   stuck?  kata hint")

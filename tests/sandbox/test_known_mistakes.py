@@ -20,6 +20,7 @@ from grader.sandbox.messages import (
 )
 from grader.verdict import Case, Check
 from pallascope.model import (
+    Accident,
     Array,
     Mode,
     Problem,
@@ -139,3 +140,13 @@ def test_the_solution_is_run_once_for_each_case(
     other = Case("1_a/kata_01_b", 1, 1, 8, {"N": 8}, "float32")
     assert mistake_runs.first(wrong_result("+ 11", other), holds("+ 11"))
     assert [text for text in worker.ran if "+ 10" in text] == [SOLUTION, SOLUTION]
+
+
+def test_a_run_without_results_is_not_kept(
+    mistake_runs: KnownMistakeRuns, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may have died by accident, which decides nothing about the next file."""
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "answer", lambda *_, **__: Accident("killed", ""))
+        assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == ""
+    assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == "adds one more"

@@ -1,5 +1,5 @@
 // @ts-check
-// A kernel's own copies in words: overlap, actions at a moment, copies under the pointer.
+// A kernel's own copies in words: how they overlap, the actions at a moment.
 
 // While the core computes, no copy is in flight; then the core waits for one.
 /** @param {View.Timeline} data */

@@ -1,5 +1,5 @@
 // @ts-check
-// The page's state is a kernel and a step; everything else follows: keys, slider, notes on a step.
+// The page's state is a kernel and a step, which keys and sliders change; all else follows from them.
 
 /** @type {View.Document} */
 const data = JSON.parse(byId("document").textContent);

@@ -1,5 +1,5 @@
 // @ts-check
-// One card per operand: type, block, buffers in VMEM, bytes compared with the least, wrong elements.
+// One card per operand: its type, its block, its buffers in VMEM, its bytes, its wrong elements.
 
 const STATES = {
   in: ["▼ comes in", "moves"], out: ["▲ goes out", "moves"], stays: ["stays", "held"],

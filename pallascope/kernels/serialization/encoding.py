@@ -1,4 +1,4 @@
-"""The encoder of a class, and limits of a trace: sizes of constants, dimensions of grids, frames.
+"""The encoder of a class; limits of a trace: sizes of constants, dimensions of grids, stack frames.
 
 Limits: a solution's trace takes up to 100 KB, 10,000 nodes and 200 levels.
 

@@ -1,4 +1,4 @@
-"""The table of all encoders, by class (exact, or of a base class) and by name.
+"""The table of all encoders, by class or base class, and by name.
 
 Writing and reading share the table. It is built ahead of time, with everything that each trace
 needs.

@@ -1,4 +1,4 @@
-"""Values of the scalar core: float32 and int32 registers, SMEM, values that a run alone knows.
+"""Values in registers of the scalar core, words in SMEM, and values known only to a run on a chip.
 
 A register holds a word, an address in HBM, or an unknown value. A word is a signed 32-bit Python
 integer; a predicate is a bool.

@@ -1,4 +1,4 @@
-"""Executes the scalar instructions of a schedule: branches, loops, the limit of blocks.
+"""Executes the scalar instructions of a schedule: branches, loops, the limit of basic blocks.
 
 Each basic block is compiled to a Python function. Registers become `s[23]` and `p[12]`; memory,
 DMA and semaphores are methods of the machine `m`. Values from the vector units are Unknown. The
