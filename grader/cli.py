@@ -37,10 +37,7 @@ COMMANDS = {
     "update": ("update", "get new and changed katas from upstream; your code stays"),
     "tasks": ("grade", "write the katas as tasks for models, as JSONL"),
     "grade": ("grade", "judge many submissions, from JSONL to JSONL"),
-    "class": (
-        "class_report_command",
-        "for teachers: report the progress of a class, and where it is stuck",
-    ),
+    "class": ("grade", "for teachers: report the progress of a class, and where it is stuck"),
     "baseline": ("grade", "write samples with known verdicts, or compare results with them"),
     "sync": ("authors", "for authors: generate the katas from the solutions"),
     "new": ("authors", "for authors: write the three files of a new kata"),

@@ -169,6 +169,14 @@ class Batch:
                 yield line, self.failed[key]
 
     def scores(self, rows: Sequence[dict[str, Any]]) -> list[Scores]:
-        scored = [Scored(row["task_id"], row["stars"], row.get("speed")) for row in rows]
+        scored = [
+            Scored(
+                row["task_id"],
+                row["stars"],
+                row.get("speed"),
+                row["state"] == State.PASSED.value,
+            )
+            for row in rows
+        ]
         kernels = {id for id in {one.task for one in scored} if self._every[id].key.kernel}
         return by_track(scored, self._how.ks, kernels)

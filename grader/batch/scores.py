@@ -1,7 +1,8 @@
 """pass@k for each star and fast_p, by track, of a set of samples, and a page of them.
 
 pass@k is the probability that at least one of k samples of a task earns that many stars, estimated
-without bias from n samples of which c earn them: 1 - C(n - c, k) / C(n, k), averaged over tasks.
+without bias from n samples of which c earn them: 1 - C(n - c, k) / C(n, k), averaged over tasks. A
+failed sample earns no stars here, also if its results are right.
 fast_p is the fraction of samples that are right and predicted to be at least p times as fast as
 par, averaged over the tasks that ask for a kernel.
 """
@@ -24,11 +25,13 @@ SPEEDS = (0.5, 0.8, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One sample: its stars, and its speed as a multiple of par's (None: not known)."""
+    """One sample: its stars, its speed as a multiple of par's (None: not known), and whether it is
+    solved: a failed sample has a star if its results are right but a TPU refuses it."""
 
     task: str
     stars: int
     speed: float | None = None
+    solved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def _passes(groups: Sequence[Sequence[Scored]], stars: int, k: int) -> float | N
 
 
 def _right(group: Sequence[Scored], stars: int) -> int:
-    return sum(one.stars >= stars for one in group)
+    return sum(one.solved and one.stars >= stars for one in group)
 
 
 def _fast(group: Sequence[Scored], p: float) -> float:

@@ -80,6 +80,8 @@ def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
     cost = _with_lower_bounds(evidence)
     if cost is None:
         return NotJudged(Check.COST, _why_not(evidence))
+    if found := _unrolled(evidence):
+        return found
     if found := _over_the_links(evidence) or _one_after_the_other(evidence):
         return found
     more_bytes = _over(cost.bytes, cost.par_bytes, evidence.key.slack.bytes)
@@ -91,6 +93,29 @@ def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
     if cost.bytes is None:
         return _bytes_unknown(evidence)
     return None
+
+
+def _unrolled(evidence: TpuEvidence) -> Finding | None:
+    """Reject a kernel whose program grows with its blocks, if the kata is about loops."""
+    most, trace = evidence.key.operations, evidence.observed.trace
+    count = max((call.operations for call in trace.calls), default=0) if trace else 0
+    if most is None or count <= most:
+        return None
+    phrase = f"the kernel's body has {count:,} operations; up to {most} pass"
+    parts = [
+        f"The kernel's body has {count:,} operations as it is traced; up to {most} pass.",
+        paragraph(
+            "why",
+            "A Python loop repeats its body in the program, so the code and the time to compile it "
+            "grow with the block.",
+        ),
+        paragraph(
+            "try",
+            "jax.lax.fori_loop and pl.loop are loops on the TPU, whose body is in the program "
+            "once; with unroll=8, eight times.",
+        ),
+    ]
+    return Finding(Check.COST, phrase, "\n".join(parts))
 
 
 def _over_the_links(evidence: TpuEvidence) -> Finding | None:

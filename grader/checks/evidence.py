@@ -10,6 +10,7 @@ from grader.exercise.targets import GpuTarget
 from pallascope.model import (
     Accident,
     Array,
+    BlockSample,
     Clues,
     GpuRun,
     GpuTimes,
@@ -28,11 +29,11 @@ from pallascope.tpu import OnChip
 class Evidence:
     """An attempt, its reference, and the kata's key. Functions ask workers when a rung needs it.
 
-    `file` is the learner's, relative to the root. The launch is compiled for `chips`; its cost is
-    judged on the first, and only if it `costs`. At `production` size nothing has been run, so
-    values aren't judged. `clues` looks closer when a result is wrong. `resembles` gives the title
-    of a known mistake whose results satisfy a predicate, or "". `on_this_tpu` runs the launch on
-    the TPU of this machine; it is None if there is none.
+    `file` is the learner's, relative to the root, and `sizes` describes the case. The launch is
+    compiled for `chips`; its cost is judged on the first, and only if it `costs`. At `production`
+    size the launch isn't run as a whole. `clues` looks closer when a result is wrong. `resembles`
+    gives the title of a known mistake whose results satisfy a predicate, or "". `on_this_tpu` runs
+    the launch on the TPU of this machine; it is None if there is none.
     """
 
     key: Key
@@ -42,6 +43,7 @@ class Evidence:
     reference: Reference
     chips: tuple[str, ...]
     production: bool = False
+    sizes: str = ""
     costs: bool = True
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
@@ -74,6 +76,7 @@ class TpuEvidence(Evidence):
 
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
+    `own_sample` and `par_sample` compute a few blocks at production size.
     """
 
     own_on_chips: Callable[[], OnChip | Accident]
@@ -81,6 +84,8 @@ class TpuEvidence(Evidence):
     repeats: Callable[[], Repeats] = lambda: Repeats(Observation(), Observation(), "")
     measured: Callable[[], Measured] = lambda: Measured(())
     baselines: Callable[[], Measured | Accident] = lambda: Measured(())
+    own_sample: Callable[[], BlockSample | Accident] = BlockSample
+    par_sample: Callable[[], BlockSample | Accident] = BlockSample
 
     @property
     def own(self) -> OnChip:

@@ -218,6 +218,11 @@ SHARD_MAP_ADVICE: tuple[tuple[str, str], ...] = (
         "axes its results differ, so make sure yourself.",
     ),
     (
+        r"context mesh cannot be empty",
+        "Pass mesh=mesh to jax.shard_map: the launch gets the mesh as an argument, and is called "
+        "without one in context.",
+    ),
+    (
         r"all mesh axes are partitioned manually",
         "A kernel has to be within a shard_map over all axes of the mesh: leave axis_names out.",
     ),
@@ -527,6 +532,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "An index map returns one block index for each dimension of the block shape.",
     ),
     (
+        r"\(= \(Blocked\(block_size=\d+\),\)\) must have [\s\S]*array shape \((?:1, \d+|\d+, 1)\)",
+        "A row (1, N) and a column (M, 1) have two dimensions, and so have their blocks and block "
+        "indices: pl.BlockSpec((1, N), lambda i: (0, 0)). With (None, N), the kernel sees a Ref of "
+        "shape (N,).",
+    ),
+    (
         r"must have the same number of dimensions as the array",
         "A block shape has one entry for each dimension of the array: None for a dimension that "
         "the kernel should not see. If the array above is not the one that is meant: specs and "
@@ -588,6 +599,11 @@ A kernel is traced once, before it runs: a debugger would show tracers, without 
     kata view NAME               a picture of every grid step
 To step through the tracing, call the launch in your own script, inside of
 pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
+    ),
+    (
+        r"^TooManyThreads|can't start new thread",
+        "One thread traces a launch, and the grid describes the parallel work. Call pallas_call "
+        "without threads.",
     ),
     (
         r"^PermissionError|Operation not permitted|\[Errno (1|13)\]",

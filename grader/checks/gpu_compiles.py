@@ -141,7 +141,9 @@ ADVICE: dict[GpuRefusalKind, tuple[str, str]] = {
     ),
     GpuRefusalKind.PRIMITIVE: (
         "Mosaic GPU implements each jax operation for a warpgroup, and some are missing.",
-        "Use operations that it has: arithmetic, comparisons, jnp.where, reductions.",
+        "Use operations that it has: arithmetic, comparisons, jnp.where, reductions. Functions "
+        "with their own derivative, custom_jvp_call, are missing: for jax.nn.relu(x), write "
+        "jnp.maximum(x, 0), and for jax.nn.silu(x), x / (1 + jnp.exp(-x)).",
     ),
     GpuRefusalKind.WGMMA: (
         "wgmma multiplies tiles that lie in shared memory as the tensor cores read them: 64 rows a "

@@ -1,7 +1,8 @@
 """★ Are random results distributed as they should be? Messages on values, odds, repeated bits.
 
 The solution gives the possible values of each element and their probabilities. The launch runs
-three times: as it is; with its grid steps in another order, on one core; and with the next seed.
+three times: as it is; with its grid steps in another order, on one core; and with the next seed. At
+production size nothing runs: there, the seeds of all grid steps are compared.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from pallascope.model import (
     Array,
     Observation,
     Role,
+    SameSeeds,
 )
 
 #: Elements that are all off by one factor are this close to it.
@@ -204,6 +206,35 @@ def same_for_seeds(throws: RandomResult, again: Again, changed: str, words: Word
     )
 
 
+def seeded_alike(same: SameSeeds, name: str) -> Finding:
+    """For two grid steps, or two seeds, that seed the generators alike."""
+    (one, other), (seed, other_seed) = same.steps, same.seeds
+    words = listed([f"{word:,}" for word in same.words])
+    seed_name = f"{name}[{same.word}]"
+    if seed == other_seed:
+        headline = f"grid steps {one} and {other} seed the generator alike"
+        if one == other:
+            headline = f"a loop in grid step {one} seeds the generator alike twice"
+        what = f"At production size, {headline}: with {words} if {seed_name} = {seed}."
+        remedy = (
+            "Let each block's seed depend on where the block is, for any number of blocks: "
+            "pl.program_id(0) * pl.num_programs(1) + pl.program_id(1) counts the steps of a grid "
+            "with two axes."
+        )
+        return _finding(headline, what, remedy=remedy, phrase=headline)
+    headline = f"two seeds, {seed} and {other_seed}, seed the generator alike"
+    where = f"step {one}" if one == other else f"steps {one} and {other}"
+    return _finding(
+        headline,
+        f"At production size, {headline}: with {seed_name} = {seed} or {other_seed}, {where} of "
+        f"the grid {'seeds' if one == other else 'seed'} it with {words}.",
+        remedy="Give prng_seed both the seed and the block's number, as two words, or fold the "
+        "number into a key. Keep all bits of the seed, and don't add the two: many pairs have the "
+        "same sum.",
+        phrase=headline,
+    )
+
+
 def _alike(again: Again) -> str:
     return (
         f"{again.agree:.1%} of the elements are drawn like those at that distance; by chance it "
@@ -293,8 +324,12 @@ def _finding(headline: str, what: str, phrase: str = "", remedy: str = "", **par
 
 
 def check(evidence: TpuEvidence) -> Finding | None:
-    """Judge one run, then compare it with other runs of the same launch."""
+    """Judge one run, then compare it with other runs of the same launch; without a run, judge the
+    seeds of all grid steps."""
     assert evidence.key.random
+    if evidence.production:
+        same = evidence.observed.same_seeds
+        return same and seeded_alike(same, evidence.key.random.seed)
     judging = _Judging(evidence, evidence.key.random)
     finding = next(judging.of_one_run(), None) or next(judging.of_others(), None)
     return finding and _with_mistake(evidence, finding)

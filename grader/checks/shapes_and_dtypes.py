@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from grader.checks.evidence import Evidence
 from grader.checks.phrasing import paragraph
 from grader.verdict import Check, Finding
 from pallascope.model import ArrayType
+
+#: jaxtyping's word for a result in a list or a dict, if it should be in a tuple.
+_CONTAINER = re.compile(r"checking the return value[\s\S]*^ *Actual value: ([\[{])", re.MULTILINE)
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -22,10 +27,21 @@ def check(evidence: Evidence) -> Finding | None:
         for position, (got, wanted) in enumerate(zip(results, reference.results, strict=True)):
             if got != wanted:
                 told = f"{evidence.name_of(position)} is {got}, not {wanted}."
-                several = evidence.observed.devices > 1
-                advice = _of_parts(got.shape, wanted.shape) if several else ""
+                if evidence.observed.devices > 1:
+                    advice = _of_parts(got.shape, wanted.shape)
+                else:
+                    advice = _of_ones(got.shape, wanted.shape)
                 return _finding(_difference(got, wanted), told, evidence, advice)
     if observed.broken_annotation:
+        found = _CONTAINER.search(observed.broken_annotation)
+        if found and len(reference.results) > 1:
+            kind = "list" if found[1] == "[" else "dict"
+            return _finding(
+                f"returns a {kind}, not a tuple",
+                f"The arrays have the right shapes and dtypes, and are in a {kind}.",
+                evidence,
+                "Return the arrays as a tuple: return a, b.",
+            )
         return _finding(
             "breaks its annotation",
             "jaxtyping and beartype reject an argument or result of the launch function:\n"
@@ -63,6 +79,17 @@ def _of_parts(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
                 "it along that axis: let both name it, or neither."
             )
     return ""
+
+
+def _of_ones(got: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Advice if only dimensions of size 1 are missing or too many: (N,) in place of (1, N)."""
+    if len(got) == len(wanted) or [n for n in got if n != 1] != [n for n in wanted if n != 1]:
+        return ""
+    differs = "lacks a dimension" if len(got) < len(wanted) else "has another dimension"
+    return (
+        f"{got} {differs} of size 1. Write out_shape=jax.ShapeDtypeStruct({wanted}, …), with "
+        "blocks and block indices of as many dimensions."
+    )
 
 
 def _finding(phrase: str, difference: str, evidence: Evidence, advice: str = "") -> Finding:

@@ -13,6 +13,7 @@ from grader.checks.compare import (
     ROUNDOFF,
     Comparison,
     Floats,
+    Mask,
     Sum,
     coarsest,
     compare,
@@ -25,9 +26,13 @@ from grader.checks.diagnoses import (
     map_of_blocks,
 )
 from grader.checks.diagnoses.suspect import Diagnosis, rms, rounding
-from grader.checks.diagnoses.uninitialized import no_steps, shared_by_parallel_steps
+from grader.checks.diagnoses.uninitialized import (
+    no_steps,
+    of_unwritten,
+    shared_by_parallel_steps,
+)
 from grader.checks.dma_messages import copies_finding, nothing_there
-from grader.checks.evidence import Evidence
+from grader.checks.evidence import Evidence, TpuEvidence
 from grader.checks.exceptions import FOUND, complaint_finding, interpreter_finding
 from grader.checks.phrasing import (
     WIDTH,
@@ -47,10 +52,11 @@ from pallascope.model import (
     Observation,
     Operand,
     Reference,
+    ResultSample,
     Role,
     Stage,
 )
-from pallascope.tools.arrays import in_float64
+from pallascope.tools.arrays import in_float64, to_numpy
 
 #: A mistake's result is at least this many times nearer to the learner's than the right one is.
 NEARER = 8
@@ -105,6 +111,7 @@ def _largest(values: Floats) -> float:
 
 MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
+_FEW_STEPS = 2**-6  # the share of quantised elements that may be more than one step off
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -130,7 +137,7 @@ def check(evidence: Evidence) -> Finding | None:
     if not wrong:
         if complaints:
             return _complained(evidence, calls)
-        return _lucky(evidence, results) or _rounded(evidence)
+        return _lucky(evidence, results) or _unwritten_used(evidence) or _rounded(evidence)
     position, result = wrong[0]
     others = tuple(other for other in results if other is not result)
     garbage = np.isnan(result.actual[result.wrong]).any() or result.dtype not in ROUNDOFF
@@ -139,6 +146,8 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return _complained(evidence, calls, diagnosis)
+    if diagnosis is None and evidence.observed.unwritten:
+        diagnosis = of_unwritten(evidence.observed.unwritten, calls)
     if diagnosis is None or diagnosis.vague:
         diagnosis = known_mistake(results, evidence.resembles, diagnosis)
     return _finding(evidence, result, diagnosis)
@@ -160,6 +169,29 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
                 Check.VALUES, race.phrase, f"The values are right only by luck.\n{race.why}"
             )
     return None
+
+
+def _unwritten_used(evidence: Evidence) -> Finding | None:
+    """Right values that change with the contents of memory that nothing has written."""
+    use, trace = evidence.observed.unwritten, evidence.observed.trace
+    if use is None:
+        return None
+    diagnosis = of_unwritten(use, trace.calls if trace else ())
+    parts = ["The values are right only by luck: unwritten memory changes them."]
+    if problem := use.problem:
+        first, _, _ = problem.message.partition("\n")
+        there = f"the kernel raises {problem.kind}: {textwrap.shorten(first, MOST_SAID)}"
+    else:
+        before, now = map(number, use.values)
+        name = evidence.name_of(use.output)
+        there = f"element {_place(use.index)} of {name} is {now} instead of {before}"
+    parts.append(paragraph("worst", f"with random numbers in that memory, {there}"))
+    parts.append(paragraph("why", diagnosis.why))
+    return Finding(Check.VALUES, diagnosis.phrase, "\n".join(parts))
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return listed(index) if len(index) == 1 else str(index)
 
 
 def _rounded(evidence: Evidence) -> Finding | None:
@@ -184,6 +216,97 @@ def _rounded(evidence: Evidence) -> Finding | None:
             phrase = "a product of float32 at the default precision"
             return Finding(Check.VALUES, phrase, "\n".join(parts))
     return None
+
+
+def check_production(evidence: TpuEvidence) -> Finding | None:
+    """Compare a few blocks at production size with par's, computed from the same inputs.
+
+    Only gross errors count, because rounding is judged at hidden sizes. Results of which no element
+    is known on both sides aren't judged, and neither are launches that only run as a whole.
+    """
+    par = evidence.par_sample()
+    if isinstance(par, Accident) or not par.results:
+        return None
+    own = evidence.own_sample()
+    if isinstance(own, Accident) or len(own.results) != len(par.results):
+        return None
+    for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
+        if finding := _differs(evidence, position, got, wanted):
+            return finding
+    return None
+
+
+def _differs(
+    evidence: Evidence, position: int, own: ResultSample, par: ResultSample
+) -> Finding | None:
+    """The finding for the sample of one result; None if it agrees with par's."""
+    shape = evidence.reference.results[position].shape
+    if own.unwritten is not None and par.unwritten is None:
+        at = tuple(map(int, np.unravel_index(own.unwritten, shape)))
+        name = _name_at_production(evidence, position)
+        return _at_production(evidence, f"no grid step writes element {at} of {name}.")
+    first, second = to_numpy(own.at), to_numpy(par.at)
+    got, wanted = in_float64(own.values), in_float64(par.values)
+    if not np.array_equal(first, second):
+        first, mine, theirs = np.intersect1d(first, second, True, return_indices=True)
+        got, wanted = got[mine], wanted[theirs]
+    wrong, error = _gross(evidence, par.values.dtype, got, wanted)
+    if not wrong.any():
+        return None
+    worst = int(np.argmax(np.where(wrong, error, -1.0)))
+    at = tuple(map(int, np.unravel_index(int(first[worst]), shape)))
+    told = (
+        f"element {at} of {_name_at_production(evidence, position)} is {number(got[worst])}, "
+        f"expected {number(wanted[worst])}. {int(wrong.sum()):,} of {wrong.size:,} computed "
+        "elements are wrong."
+    )
+    return _at_production(evidence, told)
+
+
+def _gross(evidence: Evidence, dtype: str, got: Floats, wanted: Floats) -> tuple[Mask, Floats]:
+    """Which elements are wrong by far, and the errors.
+
+    Integers and numbers of 8 bits may be one step off, and a few of them more: two right kernels
+    may quantise to different steps, and order ties differently.
+    """
+    finite = np.isfinite(wanted)
+    with np.errstate(invalid="ignore"):
+        error = np.where(finite, np.abs(got - wanted), 0.0)
+    error = np.where(np.isnan(error), np.inf, error)
+    if dtype not in ROUNDOFF and not dtype.startswith("float8"):
+        wrong = error > (dtype != "bool")
+    else:
+        narrow = dtype != "float32" or evidence.key.roundings.operands > 0
+        largest = float(np.abs(wanted[finite]).max(initial=0.0))
+        wrong = error > (2.0**-5 if narrow else 2.0**-9) * largest
+    if dtype not in ROUNDOFF and wrong.mean() <= _FEW_STEPS:
+        wrong = np.zeros_like(wrong)
+    return wrong, error
+
+
+def _name_at_production(evidence: Evidence, position: int) -> str:
+    call, output = _output(evidence, position)
+    operand = _operand(call, output)
+    several = len(evidence.reference.results) > 1
+    return operand.name if operand else f"result {position}" if several else "the result"
+
+
+def _at_production(evidence: Evidence, told: str) -> Finding:
+    why = (
+        "The hidden cases are right, so the launch computes something else at this size. A few "
+        "blocks were computed at production size, and compared with the solution's."
+    )
+    remedy = (
+        "Look for a condition on sizes, for a grid or a loop that doesn't cover the array, for a "
+        "block index that wraps around, and for a number that overflows its integer."
+    )
+    parts = [
+        f"At production size, {told}",
+        paragraph("case", evidence.sizes),
+        paragraph("why", why),
+        paragraph("try", remedy),
+    ]
+    return Finding(Check.VALUES, "wrong at production size", "\n".join(parts))
 
 
 def comparisons(evidence: Evidence) -> list[Comparison]:
@@ -254,6 +377,7 @@ def _suspect(
     call, number = _output(evidence, position)
     clues: Clues = evidence.clues()
     zeros = clues.with_zeros[position] if position < len(clues.with_zeros) else None
+    as_xla = clues.as_xla[position] if position < len(clues.as_xla) else None
     reference = evidence.reference
     return Suspect(
         result=result,
@@ -262,6 +386,8 @@ def _suspect(
         output_blocks=clues.output_blocks if call else None,
         with_zeros=in_float64(zeros) if zeros else None,
         padding=clues.padding,
+        edge=clues.edge,
+        as_xla=in_float64(as_xla) if as_xla else None,
         strict=evidence.mode is Mode.STRICT,
         unused=tuple(reference.names[n] for n in _unused(evidence)),
         others=others,
@@ -284,7 +410,7 @@ def _unused(evidence: Evidence) -> tuple[int, ...]:
 
 def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:
     worst = result.worst()
-    where = listed(worst) if len(worst) == 1 else str(worst)
+    where = _place(worst)
     block = f", in block {result.block_of(worst)}" if len(result.indices()) > 1 else ""
     got, wanted = result.actual[worst], result.expected[worst]
     shape = "×".join(map(str, result.actual.shape))

@@ -90,16 +90,19 @@ class Key:
     `write` names the part of the kata that the learner writes, such as "kernel and specs".
     `choices` maps each name in [cases] to its choices. `together` is as in `Sizes`. `alike` maps
     sizes or numbers of blocks ("N", "K//bk") that may have one value in all cases, and pairs that
-    may be equal in all cases ("T, S"), to the reason.
+    may be equal in all cases ("T, S"), to the reason. `edges` maps sides of a region's comparisons,
+    branches and loops ("left > 0: equal") that no case of a session may reach to the reason.
     `fillings` are the region bodies of the stub, as code. Without a `kernel` the launch is plain
     jax.numpy, traced by jit; with `block_by_block`, no array may be as large as all blocks
     together. `outside` are the primitives that are allowed around the kernel; those that compute
     are only for integers, unless `outside_floats` is set. Products of float32 need
-    `full_precision`. `timeout` is in seconds, None for pytest's. `count` hidden cases are run. With
-    `production`, one more case is compiled and predicted, and only this case is compared with par.
-    `par_required`: missing par fails the kata instead of costing a star. `predictions` and `tested`
-    are for katas that ask for numbers or for a test; these have no `kernel`. `random` describes
-    random results. `results` names the launch's results if some aren't outputs of a kernel.
+    `full_precision`. With `operations`, a kernel's body of more operations, as traced, costs the
+    third star: a loop that Python unrolls has many. `timeout` is in seconds, None for pytest's.
+    `count` hidden cases are run. With `production`, one more case is compiled and predicted, and
+    only this case is compared with par. `par_required`: missing par fails the kata instead of
+    costing a star. `predictions` and `tested` are for katas that ask for numbers or for a test;
+    these have no `kernel`. `random` describes random results. `results` names the launch's results
+    if some aren't outputs of a kernel.
     `mesh` has the axes of the launch's devices; () for a single device. `cores` is the number of
     TensorCores of the chip that it is judged for. `target` is the launch's hardware.
     `after` is the text for learners who have solved the kata; "" for none.
@@ -126,6 +129,7 @@ class Key:
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
     alike: Mapping[str, str] = field(default_factory=dict)
+    edges: Mapping[str, str] = field(default_factory=dict)
     block_by_block: bool = False
     after: str = ""
     predictions: Predictions | None = None
@@ -135,6 +139,7 @@ class Key:
     mesh: Axes = ()
     target: Target = DEFAULT_TARGET
     cores: int = 1
+    operations: int | None = None
 
     @property
     def kind(self) -> KataKind:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import textwrap
 import tomllib
 from collections.abc import Iterable
@@ -109,6 +110,26 @@ def alike_of(source: TomlTable, choices: Choices) -> dict[str, str]:
     return table
 
 
+SIDES = ("below", "equal", "above", "no turn", "one turn", "more turns")
+
+
+def edges_of(source: TomlTable) -> dict[str, str]:
+    """[edges]: sides of comparisons, branches and loops that a session may lack, with the reason.
+
+    Raises KeyProblem.
+    """
+    table = source.data.get("edges", {})
+    if not isinstance(table, dict):
+        raise source.fail("edges", 'needs a table: "left > 0: equal" = "why it can\'t happen"')
+    for place, reason in table.items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise source.fail(f"edges.{place}", "needs a text: the reason")
+        code, _, side = place.rpartition(": ")
+        if not code or (side not in SIDES and not re.fullmatch(r"branch \d", side)):
+            raise source.fail(f"edges.{place}", f"ends with a side: {', '.join(SIDES)}, branch 0")
+    return table
+
+
 def _columns(
     source: TomlTable, where: str, table: dict[str, Any]
 ) -> tuple[dict[str, Any], tuple[tuple[str, ...], ...]]:
@@ -206,13 +227,24 @@ def _require_sizes(
 
 #: The most TensorCores of a device of any chip.
 MAX_CORES = 2
+#: The largest limit for the operations of a kernel's body.
+MAX_OPERATIONS = 10_000
 #: The bounds of `after`: words in all, and columns of a line.
 AFTER_WORDS, AFTER_COLUMNS = range(40, 161), 100
 
 _NAMES = (
     *("title", "concept", "write", "hints", "todo", "stub", "cases", "count"),
     *("kernel", "outside", "roundings", "operand_roundings", "timeout", "par", "slack", "mistakes"),
-    *("outside_floats", "full_precision", "production", "alike", "after", "block_by_block"),
+    *(
+        "outside_floats",
+        "full_precision",
+        "production",
+        "alike",
+        "edges",
+        "operations",
+        "after",
+        "block_by_block",
+    ),
     *("predictions", "tested", "planted", "random", "results", "mesh", "cores"),
     *("target", *(field for kind in TARGETS.values() for field in kind.fields)),
 )
@@ -251,6 +283,7 @@ def load(file: Path) -> Key:
         mistakes=_mistakes(source),
         together=cases.together,
         alike=alike_of(source, cases.choices),
+        edges=edges_of(source),
         block_by_block=_block_by_block(source),
         predictions=predictions,
         tested=tested,
@@ -259,6 +292,7 @@ def load(file: Path) -> Key:
         mesh=mesh_of(source, cases.choices),
         target=target_of(source),
         cores=source.integer("cores", 1, 1, MAX_CORES),
+        operations=_operations(source),
         after=_after(source),
     )
 
@@ -281,10 +315,16 @@ def _outside(source: TomlTable) -> tuple[str, ...]:
 def _kernel(source: TomlTable) -> bool:
     value = _boolean(source, "kernel", default=True)
     kernel_keys = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
-    for name in () if value else (*kernel_keys, "cores"):
+    for name in () if value else (*kernel_keys, "cores", "operations"):
         if name in source.data:
             raise source.fail(name, "has no meaning without a kernel")
     return value
+
+
+def _operations(source: TomlTable) -> int | None:
+    if "operations" not in source.data:
+        return None
+    return source.integer("operations", 1, 1, MAX_OPERATIONS)
 
 
 def _block_by_block(source: TomlTable) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from grader.checks import values
 from grader.checks.evidence import Evidence, GpuEvidence, TpuEvidence
+from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
@@ -31,6 +32,7 @@ from pallascope.model import (
     Accident,
     Clues,
     Observation,
+    Reference,
 )
 from pallascope.tools.text import printable, shortened
 from pallascope.tpu import OnChip
@@ -191,6 +193,7 @@ def evidence_of(
         "reference": reference,
         "chips": own.chips,
         "production": case.production,
+        "sizes": str(dataclasses.replace(case, production=False)),
         "costs": costs(kata, case),
         "clues": clues,
         "resembles": partial(client.resembles, own, par),
@@ -215,7 +218,15 @@ def _tpu_evidence(
         repeats=cache(own.repeats),
         measured=cache(partial(client.measured, own.kata, own.case)),
         baselines=cache(partial(client.baselines, own.kata, own.case)),
+        own_sample=cache(lambda: own.block_sample(_before(client, own))),
+        par_sample=cache(lambda: par.block_sample(_before(client, own))),
     )
+
+
+def _before(client: WorkerClient, launch: TpuLaunchClient) -> Reference:
+    """The reference of the last hidden case, which is graded before that of production size."""
+    case = hidden_cases(launch.kata, launch.case.session_seed)[launch.kata.key.count - 1]
+    return client.reference(launch.kata, case)
 
 
 def _gpu_evidence(

@@ -29,6 +29,7 @@ from grader.checks.surrounding_operations import IN_THE_KERNEL
 from grader.exercise.key_tables import KataKind
 from grader.verdict import (
     MAX_STARS,
+    Check,
     Cost,
     Finding,
     NotJudged,
@@ -65,8 +66,16 @@ def _of_values(evidence: Evidence) -> bool:
     return judged and not evidence.key.random and not evidence.production
 
 
+def _of_production_values(evidence: Evidence) -> bool:
+    return evidence.key.kernel and evidence.production and evidence.key.random is None
+
+
 def _of_chance(evidence: Evidence) -> bool:
     return evidence.key.random is not None and not evidence.production
+
+
+def _of_random_results(evidence: Evidence) -> bool:
+    return evidence.key.random is not None
 
 
 def _of_predictions(evidence: Evidence) -> bool:
@@ -131,11 +140,12 @@ TPU_LADDER = Ladder(
         Rung(values.check, 0, asked=_of_chance),  # results that aren't random, and the run's end
         Rung(numbers_and_tests.check_predictions, 1, asked=_of_predictions),
         Rung(values.check, 1, asked=_of_values),
-        Rung(randomness.check, 1, asked=_of_chance),
+        Rung(randomness.check, 1, asked=_of_random_results),
         Rung(check_array_sizes, 1, granted=RIGHT, asked=_of_blocks),
         Rung(lowers.check_blocks, 1, granted=RIGHT),
         Rung(lowers.check_lowers, 1, granted=RIGHT),
         Rung(compiles.check, 2, granted=RIGHT),
+        Rung(values.check_production, 2, asked=_of_production_values),
         Rung(cost.check, MAX_STARS, needed=False, granted=ACCEPTED, asked=_costs),
         Rung(numbers_and_tests.check_against_xla, MAX_STARS, asked=_of_baselines),
         Rung(numbers_and_tests.check_planted, MAX_STARS, asked=_of_a_test),
@@ -194,6 +204,7 @@ def verdict(evidence: Evidence) -> Judgement:
             failed = rung.needed or evidence.key.par_required
             state = State.FAILED if failed else State.PASSED
             stars = stars if failed else _known(evidence, stars, unasked)
+            stars = 0 if found.check is Check.VALUES else stars  # wrong at production size
             granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
             granted = AT_PRODUCTION_SIZE if evidence.production and granted else granted
             return Judgement(state, stars, _after(granted, found), unasked)

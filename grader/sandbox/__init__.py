@@ -20,7 +20,6 @@ time_limits         Time limits that a busy machine does not use up
 trace_worker        The worker that imports a learner's file and traces its launch
 warmup              Warms a worker up: runs and compiles a small kernel before it matters
 worker              The main loop of a worker: receives questions, sends answers
-worker_environment  The environment variables of workers: jax's backend and XLA's flags
-worker_files        The folder of one worker: its output and its temporary files
+worker_environment  A worker's environment variables (jax's backend, XLA's flags) and its folder
 worker_pool         Starts workers, sends them questions, stops them, and explains how they died
 """

@@ -31,8 +31,7 @@ from grader.sandbox import process_limits
 from grader.sandbox.isolation import Isolation, confinement
 from grader.sandbox.messages import WorkerRole
 from grader.sandbox.process_limits import Child
-from grader.sandbox.worker_environment import skip_plugins
-from grader.sandbox.worker_files import WorkerFiles, removed
+from grader.sandbox.worker_environment import WorkerFiles, removed, skip_plugins
 from pallascope.tools import codec
 from pallascope.tools.child_process import (
     ConnectionClosed,

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 from grader.exercise.specs import trace_argument
 from grader.sandbox import exception_reports
-from grader.sandbox.judge_worker import launch_and_trace, launch_of
+from grader.sandbox.judge_worker import RunAgain, launch_and_trace, launch_of
 from grader.sandbox.messages import (
     Answer,
     CompileForGpu,
@@ -25,15 +26,17 @@ from grader.sandbox.trace_worker import traced_on
 from pallascope.gpu import Compiled, NotInstalled
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_refusal
 from pallascope.gpu.gpu_compile_process import compiled
-from pallascope.gpu.gpu_interpreter import run_interpreted
+from pallascope.gpu.gpu_interpreter import interpreted
 from pallascope.gpu.gpu_resources import SharedBuffer, buffers_of
 from pallascope.gpu.gpus import named, program_of
 from pallascope.gpu.thread_block_hazards import ordering_hazards
-from pallascope.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch, UnwrittenMemory
 from pallascope.kernels.calls import called_as_written
+from pallascope.kernels.jaxprs import equations
+from pallascope.kernels.source_lines import line_in
 from pallascope.model import (
-    Array,
     OnGpu,
+    SourceFile,
     Stage,
     Trace,
 )
@@ -82,10 +85,18 @@ def _ran(question: RunTrace) -> RunResult:
         if faults:  # the verdict is decided, and the run might never end
             return RunResult(None, trace, gpu_faults=faults)
         races: list[str] = []
-        outputs: tuple[Array, ...] = ()
-        with exception_reports.caught(question.source, Stage.RUN) as caught:
-            outputs = tuple(map(arrays.from_numpy, run_interpreted(launch, values, races)))
-        return RunResult(caught.problem, trace, outputs, tuple(races))
+        result, memory = None, UnwrittenMemory()
+        with (
+            exception_reports.caught(question.source, Stage.RUN) as caught,
+            interpreted(launch, races, memory) as program,
+        ):
+            outputs = tuple(map(arrays.from_numpy, program(values)))
+            result = RunResult(None, trace, outputs, tuple(races))
+            again = RunAgain(question, memory, lambda: program(values))
+            result = dataclasses.replace(result, unwritten=again.difference(outputs))
+        if result and not caught.problem:
+            return result
+        return RunResult(caught.problem, trace, (), tuple(races))
 
 
 def _compiled(question: CompileForGpu) -> OnGpu:
@@ -98,7 +109,8 @@ def _compiled(question: CompileForGpu) -> OnGpu:
         try:
             program = program_of(function, shapes, chip)
         except Exception as error:
-            return _refused(read_refusal(error), function, shapes, question)
+            failure = _placed(read_refusal(error), launch, question.source)
+            return _refused(failure, function, shapes, question)
         lowered = OnGpu(chip.name, lowered=True, program=codec.pack(program))
         if not question.compiled:
             return dataclasses.replace(lowered, not_compiled="not requested")
@@ -107,6 +119,20 @@ def _compiled(question: CompileForGpu) -> OnGpu:
         except NotInstalled as missing:
             return dataclasses.replace(lowered, not_compiled=str(missing))
     return OnGpu(chip.name, caught.problem)
+
+
+def _placed(failure: GpuRefusal, launch: TracedLaunch, source: SourceFile) -> GpuRefusal:
+    """The refusal with the line of the refused operation, if jax's exception doesn't give it."""
+    if failure.kind is not GpuRefusalKind.PRIMITIVE or failure.line:
+        return failure
+    name = failure.message.rpartition(" ")[2]
+    found = (eqn for eqn in equations(launch.closed.jaxpr) if eqn.primitive.name == name)
+    line = next(filter(None, (line_in(eqn, source.file) for eqn in found)), 0)
+    if not line:
+        return failure
+    text = source.place(line).text
+    told = f"\n  line   {PurePath(source.file).name}:{line}\n             {text}"
+    return dataclasses.replace(failure, line=told)
 
 
 def _refused(

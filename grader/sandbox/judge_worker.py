@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from grader.sandbox.messages import (
     ReadTrace,
     RunResult,
     RunTrace,
+    SampleBlocks,
     TraceQuestion,
     Warm,
     Warmed,
@@ -33,15 +36,19 @@ from pallascope.kernels import (
     CopyWatch,
     DeviceFaultLog,
     TracedLaunch,
+    UnwrittenMemory,
     overhangs,
+    running,
     watching,
     watching_copies,
     watching_devices,
 )
+from pallascope.kernels.edges_of_mosaic import DIFFERENCES
 from pallascope.kernels.lints import notes_on
 from pallascope.model import (
     Array,
     ArrayType,
+    BlockSample,
     Mode,
     Problem,
     Reference,
@@ -49,6 +56,7 @@ from pallascope.model import (
     SourceFile,
     Stage,
     Trace,
+    UnwrittenUse,
 )
 from pallascope.tools import arrays
 from pallascope.tools.arrays import from_numpy, to_numpy
@@ -91,6 +99,8 @@ def answer(question: Question) -> Answer:
             return _predicted(question)
         case FollowBlocks():
             return _followed(question)
+        case SampleBlocks():
+            return _sampled(question)
         case Warm():
             return _warm(question)
     raise TypeError(f"a judging worker got a question {type(question).__name__}")
@@ -121,15 +131,20 @@ def launch_of(question: TraceQuestion) -> TracedLaunch:
 def launch_and_trace(question: ReadTrace | RunTrace) -> tuple[TracedLaunch, Trace]:
     """A launch and the data of its trace. Raises SerializationError and JAX's exceptions."""
     launch = launch_of(question)
-    trace = launch.trace(question.source.file, f"{question.name}_spec")
+    spec = f"{question.name}_spec"
+    trace = launch.trace(question.source.file, spec, question.source.lines_of(spec))
     notes = (*trace.notes, *notes_on(question.source))
     return launch, dataclasses.replace(trace, notes=notes)
 
 
 def _read(question: ReadTrace) -> RunResult:
     with _surroundings(question), exception_reports.caught(question.source, Stage.TRACE) as caught:
-        _, trace = launch_and_trace(question)
-        return RunResult(None, trace)
+        launch, trace = launch_and_trace(question)
+        same = None
+        if question.seed is not None:
+            values = list(map(trace_argument, question.inputs))
+            same = launch.same_seeds(values, question.seed, question.alike)
+        return RunResult(None, trace, same_seeds=same)
     return RunResult(caught.problem)
 
 
@@ -159,7 +174,8 @@ def _run(question: RunTrace) -> RunResult:
             launch, trace = launch_and_trace(question)
         if caught.problem:
             return RunResult(caught.problem)
-        outputs = ()
+        result = None
+        memory = UnwrittenMemory()
         copies = CopyWatch(question.source)
         device_log = DeviceFaultLog(question.source, question.device.mesh)
         with (
@@ -169,33 +185,98 @@ def _run(question: RunTrace) -> RunResult:
             watching_copies(copies),
         ):
             mode, axes = _mode(question), question.device.mesh
-            how = {"cores": question.cores, "eager": question.eager, "axes": axes}
-            try:
-                results = launch.run(values, mode, question.seed, **how)
-            except CopiesDiffer as differ:
-                device_log.faults.append(differ.fault)
-                raise
-            outputs = tuple(map(arrays.from_numpy, results))
+            how = {"cores": question.cores, "eager": question.eager}
+            with running(mode, question.seed, memory, **how) as interpret:
+                program = launch.compiled(values, interpret, axes)
+                try:
+                    results = program(values)
+                except CopiesDiffer as differ:
+                    device_log.faults.append(differ.fault)
+                    raise
+                for over in watch.left_over if axes else ():
+                    device_log.left(over)
+                result = RunResult(
+                    None,
+                    trace,
+                    tuple(map(arrays.from_numpy, results)),
+                    watch.complaints,
+                    copy_faults=tuple(copies.faults),
+                    device_faults=tuple(device_log.faults),
+                )
+                if mode is Mode.STRICT:
+                    again = RunAgain(question, memory, lambda: program(values), copies.finish)
+                    result = dataclasses.replace(result, unwritten=again.difference(result.outputs))
+        if result and not caught.problem:
+            return result
         for over in watch.left_over if question.device.mesh else ():
             device_log.left(over)
         return RunResult(
             caught.problem,
             trace,
-            outputs,
-            watch.complaints,
+            complaints=watch.complaints,
             copy_faults=tuple(copies.faults),
             device_faults=tuple(device_log.faults),
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """A compiled launch that runs again, with other contents of unwritten memory.
+
+    `cleanup` is called after a run that raised.
+    """
+
+    question: RunTrace
+    memory: UnwrittenMemory
+    program: Callable[[], list[np.ndarray]]
+    cleanup: Callable[[], None] = lambda: None
+
+    def difference(self, outputs: tuple[Array, ...]) -> UnwrittenUse | None:
+        """How the results differ from `outputs`; None if they don't, or if it isn't asked.
+
+        Integers are zero in every second hidden case, which a flag or a counter may well be.
+        If they do, it runs once for each buffer: the cause are those whose contents change the
+        results by themselves, or without which the others change nothing.
+        """
+        if not self.question.again:
+            return None
+        names, zeros = self.memory.names, self.question.eager
+        if use := self._tried(outputs, names, zeros):
+            alone = [name for name in names if self._tried(outputs, (name,), zeros)]
+            needed = (name for name in names if not self._tried(outputs, {*names} - {name}, zeros))
+            return dataclasses.replace(use, buffers=tuple(alone or needed))
+        return None
+
+    def _tried(
+        self, outputs: tuple[Array, ...], buffers: Collection[str], zeros: bool
+    ) -> UnwrittenUse | None:
+        source, seed = self.question.source, self.question.seed
+        with exception_reports.caught(source, Stage.RUN) as caught:
+            with self.memory.drawn(seed, buffers, zeros):
+                results = map(arrays.from_numpy, self.program())
+            for number, (before, now) in enumerate(zip(outputs, results, strict=True)):
+                if before.data == now.data:
+                    continue
+                one, other = map(arrays.in_float64, (before, now))
+                if (differs := ~((one == other) | (np.isnan(one) & np.isnan(other)))).any():
+                    index = tuple(map(int, np.argwhere(differs)[0]))
+                    values = float(one[index]), float(other[index])
+                    return UnwrittenUse((), number, index, values)
+            return None
+        self.cleanup()
+        return UnwrittenUse(problem=caught.problem)
+
+
 def _looked(question: InvestigateRun) -> Investigated:
     """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
-    walk, with_zeros, padding = None, (), None
+    walk, with_zeros, padding, edge = None, (), None, ("", ())
     with _surroundings(question):
         launch = launch_of(question)
         with exception_reports.caught(question.source, Stage.RUN):
             walk = launch.walk(values)
+        with exception_reports.caught(question.source, Stage.RUN):
+            edge = _edge(launch, question)
         if question.with_zeros and _mode(question) is Mode.STRICT:
             with exception_reports.caught(question.source, Stage.RUN):
                 results = launch.run(
@@ -206,7 +287,26 @@ def _looked(question: InvestigateRun) -> Investigated:
                 with_zeros = tuple(map(arrays.from_numpy, results))
             with exception_reports.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
-    return Investigated(walk, with_zeros, padding)
+    return Investigated(walk, with_zeros, padding, *edge)
+
+
+def _edge(launch: TracedLaunch, question: InvestigateRun) -> tuple[str, tuple[Array, ...]]:
+    """The operation whose difference between XLA on the CPU and a TPU changes the results, and the
+    results with XLA's; empty if there is none."""
+    names = launch.operations_with_edges() if _mode(question) is Mode.STRICT else ()
+    values = list(map(arrays.to_numpy, question.inputs))
+
+    def results(as_xla: tuple[str, ...]) -> tuple[Array, ...]:
+        how = {"eager": question.eager, "axes": question.device.mesh, "as_xla": as_xla}
+        return tuple(map(from_numpy, launch.run(values, Mode.STRICT, question.seed, **how)))
+
+    if not names or (by_xla := results(names)) == (on_tpu := results(())):
+        return "", ()
+    alone = (name for name in names if len(names) == 1 or results((name,)) != on_tpu)
+    name = next(alone, names[0])
+    difference = DIFFERENCES[name]
+    there = f"{name}: {difference.edge}. On a TPU: {difference.there}."
+    return there, by_xla
 
 
 def _padding(
@@ -261,6 +361,19 @@ def _followed(question: FollowBlocks) -> LaunchMotion:
             None, motions_of_launch(launch, values, question.device.chip, question.device.mesh)
         )
     return LaunchMotion(caught.problem)
+
+
+def _sampled(question: SampleBlocks) -> BlockSample:
+    """A few blocks of the results."""
+    with exception_reports.caught(question.source, Stage.RUN) as caught, _surroundings(question):
+        launch = launch_of(question)
+        inputs = [
+            to_numpy(array) if array.data or 0 in array.shape else (to_numpy(values), array.shape)
+            for array, values in zip(question.inputs, question.contents, strict=True)
+        ]
+        return launch.block_sample(inputs, question.seed)
+    assert caught.problem
+    return BlockSample((), caught.problem.message)
 
 
 def _warm(question: Warm) -> Warmed | Problem:

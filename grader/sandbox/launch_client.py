@@ -26,6 +26,7 @@ from grader.sandbox.messages import (
     ReadTrace,
     RunResult,
     RunTrace,
+    SampleBlocks,
     Shares,
     TargetDevice,
     Traced,
@@ -43,6 +44,7 @@ from pallascope.model import (
     Array,
     ArrayType,
     Axes,
+    BlockSample,
     Clues,
     Mode,
     Observation,
@@ -51,7 +53,7 @@ from pallascope.model import (
     SourceFile,
     mesh_size,
 )
-from pallascope.tools.arrays import holds_nan
+from pallascope.tools.arrays import drawn_like, holds_nan
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion
 
@@ -81,7 +83,7 @@ class WorkerQueues:
         self.meshed = self._queue(WorkerRole.MESHED)
         self.compiling = self._queue(WorkerRole.COMPILING, kept)
         self.known_mistakes = KnownMistakeRuns(self.trusted, self.runs)
-        self.trials = MutantTrials(self.trusted, self.attempting, self.running)
+        self.trials = MutantTrials(self.trusted, self.attempting, self.running, self.pool.dismiss)
 
     def _queue(self, post: WorkerRole, kept: int = 0) -> RequestQueue:
         return RequestQueue(lambda: self.pool.worker(post), kept, killed=self.killed)
@@ -126,7 +128,7 @@ class WorkerQueues:
         self.pool.dismiss()
         self.pool.renew()
         self.attempting = self._queue(WorkerRole.ATTEMPTING, TRACES)
-        self.trials = MutantTrials(self.trusted, self.attempting, self.running)
+        self.trials = MutantTrials(self.trusted, self.attempting, self.running, self.pool.dismiss)
 
 
 def learners_file(kata: Kata) -> SourceFile:
@@ -195,7 +197,8 @@ class LaunchClient:
     def trace_question(self) -> TraceLaunch:
         types = tuple(ArrayType(array.dtype, array.shape) for array in self.reference.inputs)
         launch = (self.source, self.kata.name, types, self.reference.keywords)
-        return TraceLaunch(*launch, self.device)
+        predicts = self.kata.key.predictions is not None
+        return TraceLaunch(*launch, self.device, predicts=predicts)
 
     @property
     def _tracer(self) -> RequestQueue:
@@ -248,10 +251,17 @@ class LaunchClient:
     def _run_question(self, traced: Traced) -> RunTrace | ReadTrace:
         """The question of `run`. At production size, a kernel's trace is only read."""
         if self.case.production and self.kata.key.kernel:
-            return ReadTrace(*self.about(traced), self.kata.name)
+            random = self.kata.key.random
+            names, seed = self.reference.names, random and random.seed
+            return ReadTrace(
+                *self.about(traced),
+                self.kata.name,
+                seed=names.index(seed) if seed in names else None,
+                alike=max(map(len, random.same), default=1) if random else 1,
+            )
         eager = eager_copies(self.case)
         launch = (*self.about(traced), self.kata.name)
-        return RunTrace(*launch, self.mode, self.case.seed, eager=eager)
+        return RunTrace(*launch, self.mode, self.case.seed, eager=eager, again=not self.solution)
 
     def clues(self, _observed: Observation) -> Clues:
         """More about a launch with wrong results; empty if nothing can be found."""
@@ -360,6 +370,24 @@ class TpuLaunchClient(LaunchClient):
         question = FollowBlocks(*self.about(traced))
         return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
+    def block_sample(self, like: Reference) -> BlockSample | Accident:
+        """A few blocks of the launch's results at production size.
+
+        `like` is the same kata's reference at a hidden size: large inputs get contents that are
+        drawn from its inputs. Samples of the solution are cached.
+        """
+        traced = self.traced
+        if isinstance(traced, Accident) or traced.problem:
+            return BlockSample((), "the launch can't be traced")
+        inputs, seed = self.reference.inputs, self.case.seed
+        contents = tuple(
+            Array(own.dtype, (0,), b"") if own.data else drawn_like(other, own.dtype, seed + at)
+            for at, (own, other) in enumerate(zip(inputs, like.inputs, strict=True))
+        )
+        question = SampleBlocks(*self.about(traced), contents, seed)
+        queue = self.queues.compiling
+        return expected(BlockSample, queue.answer(question, self.seconds, keep=self.solution))
+
     def clues(self, observed: Observation) -> Clues:
         """More about a launch with wrong results; empty if nothing can be found.
 
@@ -383,6 +411,8 @@ class TpuLaunchClient(LaunchClient):
             looked.with_zeros,
             taken.shares if isinstance(taken, Shares) else (),
             looked.padding,
+            looked.edge,
+            looked.as_xla,
         )
 
     def repeats(self) -> Repeats:

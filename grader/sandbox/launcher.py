@@ -16,8 +16,7 @@ from grader.sandbox import fork_server
 from grader.sandbox.fork_server import HasEnded, StartWorker, WaitForEnd
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.messages import WorkerRole
-from grader.sandbox.worker_environment import environment
-from grader.sandbox.worker_files import WorkerFiles, removed
+from grader.sandbox.worker_environment import WorkerFiles, environment, removed
 from grader.verdict import Device
 from pallascope.tools.child_process import ChildProcess, ConnectionClosed
 

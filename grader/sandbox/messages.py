@@ -15,6 +15,7 @@ from pallascope.model import (
     Array,
     ArrayType,
     Axes,
+    BlockSample,
     DeviceFault,
     DmaFault,
     GpuFault,
@@ -25,11 +26,13 @@ from pallascope.model import (
     OutputBlocks,
     Problem,
     Reference,
+    SameSeeds,
     Share,
     SourceFile,
     SourceLine,
     Stage,
     Trace,
+    UnwrittenUse,
 )
 from pallascope.tools import codec
 from pallascope.tools.text import MAX_CHARACTERS, printable
@@ -137,7 +140,8 @@ class TraceLaunch:
     """Import the file and trace its launch for a device. The worker doesn't get the inputs' values.
 
     The file's test passes the launch to `hidden_case.grade`. If `by_name`, the launch is the
-    function `name`.
+    function `name`. If it `predicts` costs, the
+    file may not import the grader.
     """
 
     source: SourceFile
@@ -146,6 +150,7 @@ class TraceLaunch:
     keywords: dict[str, int]
     device: TargetDevice
     by_name: bool = False
+    predicts: bool = False
 
 
 # ---- to the judging workers, of a trace ----
@@ -174,11 +179,15 @@ class TraceQuestion:
 class ReadTrace(TraceQuestion):
     """Read the trace of the launch `name` without running it.
 
-    If `followed`, also look for accesses in a wrong order. This is for launches for GPUs.
+    If `followed`, also look for accesses in a wrong order. This is for launches for GPUs. If the
+    input number `seed` determines all randomness, also compare the seeds of all grid steps; up to
+    `alike` results are drawn with the same bits.
     """
 
     name: str
     followed: bool = False
+    seed: int | None = None
+    alike: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +195,8 @@ class RunTrace(TraceQuestion):
     """Read the trace, and run it in this mode; the simulated `cores` share its steps.
 
     Copies that the kernel starts by hand happen at their wait or, if `eager`, at their start. A
-    launch for a GPU runs in Mosaic GPU's interpreter in every mode.
+    launch for a GPU runs in Mosaic GPU's interpreter in every mode. If `again`, it also runs with
+    other contents of unwritten memory, which must not change the results.
     """
 
     name: str
@@ -194,6 +204,7 @@ class RunTrace(TraceQuestion):
     seed: int
     cores: int = 2
     eager: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +235,17 @@ class CompileForGpu(TraceQuestion):
 @dataclass(frozen=True, slots=True)
 class FollowBlocks(TraceQuestion):
     """Find the positions of the launch's blocks, step by step."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleBlocks(TraceQuestion):
+    """Compute a few blocks of the results, at a size at which the launch isn't run.
+
+    Inputs without contents repeat the values in `contents`, which aligns with `inputs`.
+    """
+
+    contents: tuple[Array, ...]
+    seed: int
 
 
 # ---- to any ----
@@ -257,6 +279,7 @@ Question = (
     | Predict
     | CompileForGpu
     | FollowBlocks
+    | SampleBlocks
     | Warm
 )
 
@@ -301,15 +324,23 @@ class RunResult:
     copy_faults: tuple[DmaFault, ...] = ()
     device_faults: tuple[DeviceFault, ...] = ()
     gpu_faults: tuple[GpuFault, ...] = ()
+    unwritten: UnwrittenUse | None = None
+    same_seeds: SameSeeds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Investigated:
-    """The clues that come from a trace."""
+    """The clues that come from a trace.
+
+    `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
+    `as_xla` are the results with XLA's; both are empty if there is none.
+    """
 
     walk: OutputBlocks | None = None
     with_zeros: tuple[Array, ...] = ()
     padding: tuple[str, ...] | None = None
+    edge: str = ""
+    as_xla: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +374,7 @@ Answer = (
     | OnChip
     | OnGpu
     | LaunchMotion
+    | BlockSample
     | Warmed
     | Problem
 )
@@ -384,6 +416,7 @@ _ANSWERS: dict[type, Any] = {
     Predict: OnChip,
     CompileForGpu: OnGpu,
     FollowBlocks: LaunchMotion,
+    SampleBlocks: BlockSample,
     Warm: Warmed,
 }
 #: The stages that an exception may have, by the type of the answer.

@@ -8,7 +8,7 @@ with the test's arrays like any other launch. So the test's process never has th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from grader.exercise.answer_key import DTYPES
@@ -72,14 +72,23 @@ class TrialSubject:
 
 
 class MutantTrials:
-    """Tries tests; caches the kernels' results."""
+    """Tries tests; caches the kernels' results.
+
+    Each kernel is tried in a new process, so that a test can't compare it with those before:
+    `dismiss` ends the process of the last trial.
+    """
 
     def __init__(
-        self, trusted: RequestQueue, attempting: RequestQueue, running: RequestQueue
+        self,
+        trusted: RequestQueue,
+        attempting: RequestQueue,
+        running: RequestQueue,
+        dismiss: Callable[[], None],
     ) -> None:
         self._trusted = trusted
         self._attempting = attempting
         self._running = running
+        self._dismiss = dismiss
         self._returned: dict[tuple[object, ...], Returned] = {}
 
     def of(
@@ -125,6 +134,7 @@ class MutantTrials:
         except ValueError as error:
             raise BrokenPlanted(str(error)) from None
         source = SourceFile(subject.solution.file, text.encode())
+        self._dismiss()
         question: TryTest | Returned = TryTest(subject.written, subject.name)
         for calls in range(2 * MOST_CALLS):
             # Not twice: a new process has no open call, so it can't receive a result.

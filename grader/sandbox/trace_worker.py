@@ -8,9 +8,12 @@ under test are not in this process."""
 
 from __future__ import annotations
 
+import ast
 import bdb
 import contextlib
 import dataclasses
+import re
+import threading
 from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -19,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from beartype import beartype
+from jax.sharding import AbstractMesh
 from jaxtyping import TypeCheckError, jaxtyped
 
 from grader.exercise.key_tables import MESH
@@ -53,14 +57,31 @@ class NoDebugger(Exception):
     """Raised at a line that would start a debugger."""
 
 
-def refuse() -> None:
-    """Make debuggers raise NoDebugger in this process.
+class TooManyThreads(Exception):
+    """Raised at the start of another Python thread. The stacks of a thousand fill the memory that
+    a process may use, and then it can't answer."""
 
-    These are `breakpoint()`, `pdb.set_trace()` and all others that are built on Python's bdb, and
-    `jax.debug.breakpoint()`.
+
+#: Python threads that a file may have at a time. No launch needs any.
+MAX_THREADS = 128
+
+
+def refuse() -> None:
+    """Make debuggers raise NoDebugger in this process, and many threads TooManyThreads.
+
+    Debuggers are `breakpoint()`, `pdb.set_trace()` and all others that are built on Python's bdb,
+    and `jax.debug.breakpoint()`.
     """
     bdb.Bdb.set_trace = _refuse
     jax.debug.breakpoint = _refuse
+    start = threading.Thread.start
+
+    def start_if_few(self: threading.Thread) -> None:
+        if threading.active_count() > MAX_THREADS:
+            raise TooManyThreads(f"{MAX_THREADS} threads are running")
+        start(self)
+
+    threading.Thread.start = start_if_few
 
 
 def _refuse(*_: Any, **__: Any) -> None:
@@ -163,6 +184,7 @@ class Tracer:
 
     def _tried(self, question: TryTest) -> FinishedTest:
         with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+            _without_the_grader(question.source)
             self._module = self._module or loaded(question.source)
         if caught.problem or self._module is None:
             return FinishedTest(caught.problem)
@@ -170,6 +192,8 @@ class Tracer:
 
     def _traced(self, question: TraceLaunch) -> Traced:
         with exception_reports.caught(question.source, Stage.IMPORT) as caught:
+            if question.predicts:
+                _without_the_grader(question.source)
             self._module = self._module or loaded_for(question)
             function = handed_over(self._module, question.name)
         if caught.problem or self._module is None:
@@ -202,10 +226,12 @@ def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
     """The trace of a launch, as bytes. Raises NotSerializable, and the exceptions of tracing."""
     inputs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in question.inputs]
     with traced_on(question.device):
-        keywords = dict[str, object](question.keywords)
-        if question.device.mesh:
-            keywords[MESH] = jax.sharding.get_abstract_mesh()
-        return TracedLaunch.of(function, inputs, keywords).dumped()
+        mesh = jax.sharding.get_abstract_mesh()
+        keywords = {**question.keywords, **({MESH: mesh} if question.device.mesh else {})}
+        # Users call a launch without a mesh in context, so shard_map has to be given the mesh.
+        alone = AbstractMesh((), (), abstract_device=mesh.abstract_device)
+        with jax.sharding.use_abstract_mesh(alone):
+            return TracedLaunch.of(function, inputs, keywords).dumped()
 
 
 def _on_tpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
@@ -235,6 +261,30 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(function, FunctionType):
         return function
     return jaxtyped(function, typechecker=beartype)
+
+
+_GRADER = re.compile(r"(grader|pallascope)(\.\w+)*")
+
+
+def _without_the_grader(source: SourceFile) -> None:
+    """Raises ImportError if the file of predictions, or of a test, imports the grader's packages:
+    they compute the numbers that it is asked for."""
+    try:
+        nodes = list(ast.walk(ast.parse(source.content)))
+    except (SyntaxError, ValueError):
+        return  # the import of the file raises it
+    for node in nodes:
+        match node:
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                names = [node.module or ""]
+            case ast.Constant(value=str(text)):
+                names = [text]
+            case _:
+                continue
+        if found := next(filter(_GRADER.fullmatch, names), ""):
+            raise ImportError(f"line {node.lineno}: this kata's file may not import {found}")
 
 
 def _refusal(name: str) -> exception_reports.MissingGradeCall:

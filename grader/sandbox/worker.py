@@ -38,7 +38,7 @@ from grader.sandbox.messages import (
     WorkerRole,
 )
 from grader.sandbox.trace_worker import Ask
-from grader.sandbox.worker_files import WorkerFiles
+from grader.sandbox.worker_environment import WorkerFiles
 from pallascope.tools import codec
 from pallascope.tools.child_process import ParentConnection
 from pallascope.tools.text import shortened

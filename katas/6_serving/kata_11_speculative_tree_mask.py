@@ -152,11 +152,16 @@ def speculative_tree_mask(
 
 
 def speculative_tree_mask_inputs(key, *, B, K, N, T, S, D, bs, dtype):
-    """Random trees that straddle two blocks, begin one, or end one; NaN after the last draft."""
-    q_key, k_key, v_key, parent_key, turn_key = jax.random.split(key, 5)
-    kinds = jnp.array([bs - T // 2, 2 * bs, S - T, bs + 3, 0, S - bs - 5, S // 2, S - T - 1])
-    turn = jax.random.randint(turn_key, (), 0, 2)
-    lengths = jnp.resize(jnp.roll(kinds, turn), B).astype(jnp.int32)
+    """Random trees that straddle two blocks, begin one, or end one; NaN after the last draft.
+
+    B, which differs from case to case, selects the lengths, so that each session has them all.
+    """
+    q_key, k_key, v_key, parent_key, some_key = jax.random.split(key, 5)
+    some = jax.random.randint(some_key, (2,), 0, S - T + 1)
+    # One draft is alone in a block; drafts begin a block, end the last, end another one.
+    alone = bs - T + 1
+    kinds = [alone, 2 * bs, S - T, bs + 3, bs - T, bs - T // 2, 0, some[0], bs + alone, some[1]]
+    lengths = jnp.resize(jnp.roll(jnp.array(kinds), -4 * (B % 3)), B).astype(jnp.int32)
     parents = jax.random.randint(parent_key, (B, T), 0, jnp.maximum(jnp.arange(T), 1))
     # Every second draft is close to the root, so that there are always alternatives.
     parents = jnp.where(jnp.arange(T) % 2 == 0, parents, parents // 3)

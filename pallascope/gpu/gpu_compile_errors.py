@@ -58,7 +58,8 @@ _ROWS: tuple[tuple[GpuRefusalKind, str, str], ...] = (
     ),
     (
         GpuRefusalKind.PRIMITIVE,
-        r"Unimplemented primitive in Pallas Mosaic GPU lowering: (?P<name>[\w-]+)",
+        r"(?:Unimplemented primitive in Pallas Mosaic GPU lowering:|Resource estimation does not "
+        r"support) (?P<name>[\w-]+)",
         "Mosaic GPU can't do {name}",
     ),
     (

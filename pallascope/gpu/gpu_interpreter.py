@@ -10,6 +10,9 @@ jax 0.10's interpreter has no tensor memory, which a Blackwell's products need. 
 becomes shared memory, a product ends where it begins, and a load is a read. Correct kernels stay
 correct, and unwritten memory is NaN. The results don't show a use of a product before it has ended:
 `thread_block` finds that in the trace.
+
+Neither version's interpreter takes a `pl.run_state` of accumulators, or a wgmma whose left operand
+is in registers. The first becomes a `pl.run_scoped`, and the operand is stored to a Ref of its own.
 """
 
 from __future__ import annotations
@@ -22,10 +25,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import pallas as pl
 from jax.extend import core
+from jax.ref import set as ref_set
 from jax.typing import ArrayLike
 
-from pallascope.kernels.jaxprs import Rewriter, sites
+from pallascope.gpu.operations import accumulating
+from pallascope.kernels.interpreter import UnwrittenMemory
+from pallascope.kernels.jaxprs import Rewriter, memory_space, sites
 from pallascope.kernels.serialization import with_interpret
 from pallascope.kernels.traced_launch import TracedLaunch
 
@@ -102,38 +109,45 @@ def run_by_interpreter() -> bool:
     return hasattr(gpu_callbacks, "tcgen05_mma")
 
 
-def in_shared_memory(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """The launch without tensor memory; the same launch if it has none.
+def interpretable(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """The launch without operations that the interpreter doesn't take; the same launch if it has
+    none.
 
     A product with scales, of sparse matrices or over several blocks stays unchanged: the
     interpreter refuses it.
     """
-    rewriter = _TensorMemoryRewriter()
+    rewriter = _StandInRewriter(tensor_memory=not run_by_interpreter())
     rewritten = rewriter.value(closed)
     return rewritten if rewriter.found else closed
 
 
-class _TensorMemoryRewriter(Rewriter):
-    """Replaces tensor memory with shared memory, and the operations on it."""
+class _StandInRewriter(Rewriter):
+    """Replaces tensor memory with shared memory, and operations by their stand-ins."""
 
-    def __init__(self) -> None:
+    def __init__(self, tensor_memory: bool) -> None:
         super().__init__()
         self.found = False
         self._vars: dict[Any, Any] = {}
+        self._tensor_memory = tensor_memory
+        self._stand_ins = {**_ALWAYS, **(_STAND_INS if tensor_memory else {})}
 
     def rebuilt(self, jaxpr: Any, eqns: list[core.JaxprEqn]) -> Any:
-        return jaxpr.replace(
-            constvars=self._all(jaxpr.constvars),
-            invars=self._all(jaxpr.invars),
-            outvars=self._all(jaxpr.outvars),
-            eqns=eqns,
-        )
+        changed: dict[str, Any] = {"eqns": eqns}
+        for name in ("constvars", "invars", "outvars"):
+            atoms = self._all(getattr(jaxpr, name))
+            if atoms != list(getattr(jaxpr, name)):  # new constvars would have no constants
+                changed[name] = atoms
+        return jaxpr.replace(**changed)
 
     def _all(self, atoms: Sequence[Any]) -> list[Any]:
         return [self._atom(atom) for atom in atoms]
 
     def _atom(self, atom: Any) -> Any:
-        if not isinstance(atom, core.Var) or type(atom.aval).__name__ != "AbstractTMEMRef":
+        if not (
+            self._tensor_memory
+            and isinstance(atom, core.Var)
+            and type(atom.aval).__name__ == "AbstractTMEMRef"
+        ):
             return atom
         if atom not in self._vars:
             self.found = True
@@ -142,13 +156,15 @@ class _TensorMemoryRewriter(Rewriter):
 
     def equation(self, eqn: core.JaxprEqn) -> Sequence[core.JaxprEqn]:
         invars = self._all(eqn.invars)
-        stand_in = _STAND_INS.get(eqn.primitive.name)
+        stand_in = self._stand_ins.get(eqn.primitive.name)
         if stand_in is None or not _is_plain(eqn):
             return [eqn.replace(invars=invars, params=self.params(eqn))]
+        self.found = True
         given = [atom for atom in invars if isinstance(atom, core.Var)]
-        traced = _traced(lambda *refs: stand_in(_Operands(invars, given, refs, eqn.params)), given)
+        traced = _traced(lambda *refs: stand_in(_Operands(invars, given, refs, eqn, self)), given)
         places = dict(zip(traced.invars, given, strict=True))
-        places |= dict(zip(traced.outvars, eqn.outvars, strict=True))
+        made = [var for var in eqn.outvars if not hasattr(var.aval, "inner_aval")]
+        places |= dict(zip(traced.outvars, made, strict=True))
         return [
             each.replace(
                 invars=[places.get(a, a) if isinstance(a, core.Var) else a for a in each.invars],
@@ -163,14 +179,22 @@ class _Operands:
     """An equation's operands while its replacement is traced: Refs, values, their transforms."""
 
     def __init__(
-        self, atoms: Sequence[Any], given: Sequence[Any], traced: Sequence[Any], params: Any
+        self,
+        atoms: Sequence[Any],
+        given: Sequence[Any],
+        traced: Sequence[Any],
+        eqn: core.JaxprEqn,
+        rewriter: Rewriter,
     ) -> None:
         by_atom = dict(zip(given, traced, strict=True))
         self._left = [by_atom[a] if isinstance(a, core.Var) else a.val for a in atoms]
-        self.params = params
+        self.eqn, self.params, self.rewriter = eqn, eqn.params, rewriter
 
     def take(self) -> Any:
         return self._left.pop(0)
+
+    def rest(self) -> list[Any]:
+        return self._left
 
     def transformed(self, ref: Any, name: str) -> Any:
         """A Ref with the transforms of this parameter, whose leaves come next."""
@@ -185,6 +209,8 @@ class _Operands:
 
 def _is_plain(eqn: core.JaxprEqn) -> bool:
     named = ("collective_axis", "scaled", "sparse", "has_user_predicate", "reduce")
+    if eqn.primitive.name == "wgmma_ref":
+        return not hasattr(eqn.invars[1].aval, "inner_aval")  # its left operand is in registers
     return not any(eqn.params.get(name) for name in named)
 
 
@@ -232,6 +258,60 @@ def _nothing(_: _Operands) -> Sequence[Any]:
     return []
 
 
+def _accumulated(of: _Operands) -> Sequence[Any]:
+    """The results of a `pl.run_state` that aren't Refs; accumulators begin with their values."""
+    from jax.experimental.pallas.mosaic_gpu import ACC  # pyright: ignore[reportPrivateImportUsage]
+
+    body, plain = accumulating(of.eqn)
+    run: Any = core.jaxpr_as_fun(of.rewriter.value(body))
+    starts = {
+        place: value
+        for place, (value, var) in enumerate(zip(of.rest(), body.jaxpr.invars, strict=True))
+        if memory_space(var.aval) == "regs"
+    }
+
+    def inside(*accumulators: Any) -> Sequence[Any]:
+        given = list(of.rest())
+        for (place, start), acc in zip(starts.items(), accumulators, strict=True):
+            ref_set(acc, (), start)
+            given[place] = acc
+        values = iter(run(*given))
+        return [
+            next(values) if is_plain else given[place][...]
+            for place, is_plain in enumerate(plain)
+            if is_plain or place in starts
+        ]
+
+    kinds = [ACC(start.shape, start.dtype) for start in starts.values()]
+    return pl.run_scoped(inside, *kinds)
+
+
+def _multiplied_from_registers(of: _Operands) -> Sequence[Any]:
+    from jax.experimental.pallas.mosaic_gpu import ACC  # pyright: ignore[reportPrivateImportUsage]
+
+    acc, left, *rest = of.rest()
+
+    def inside(ref: Any) -> None:
+        ref_set(ref, (), left)
+        of.eqn.primitive.bind(acc, ref, *rest, **of.params)
+
+    pl.run_scoped(inside, ACC(left.shape, left.dtype))
+    return []
+
+
+def _set(of: _Operands) -> Sequence[Any]:
+    ref_set(of.take(), (), of.take())
+    return []
+
+
+#: Stand-ins on all versions of jax.
+_ALWAYS: dict[str, Stand] = {
+    "run_state": _accumulated,
+    "wgmma_ref": _multiplied_from_registers,
+    "wgmma_accumulator_store": _set,
+    "wgmma_accumulator_store_p": _set,
+}
+#: Stand-ins where the interpreter has no tensor memory.
 _STAND_INS: dict[str, Stand] = {
     "tcgen05_mma": _multiplied,
     "tcgen05_commit_arrive": _arrived,
@@ -274,17 +354,26 @@ def run_interpreted(
 
 @contextlib.contextmanager
 def interpreted(
-    launch: TracedLaunch, noted: list[str]
+    launch: TracedLaunch, noted: list[str], memory: UnwrittenMemory | None = None
 ) -> Iterator[Callable[[Sequence[ArrayLike]], list[np.ndarray]]]:
-    """Yields the launch as a function of its inputs, which is compiled at its first call."""
+    """Yields the launch as a function of its inputs, which is compiled at its first call.
+
+    `memory` determines the contents of unwritten memory.
+    """
+    from pallascope.kernels.jax_internals import gpu_callbacks
+
+    names = ("_allocate_buffer", "_allocate_buffer_for_all_threads")
+    allocate = [getattr(gpu_callbacks, name, None) for name in names]
     _keep_layouts_to_the_gpu()
-    closed = launch.closed if run_by_interpreter() else in_shared_memory(launch.closed)
+    closed = interpretable(launch.closed)
     program = jax.jit(core.jaxpr_as_fun(with_interpret(closed, _params())))
     with (
         jax.default_device(jax.devices("cpu")[0]),
         _noting_races(noted),
         between_blocks(noted.append),
         _phases_may_be_left(),
+        (memory or UnwrittenMemory()).allocating(allocate, _reset()),
+        _registers_have_no_races(),
         _afterwards_reset(),
     ):
         yield lambda args: [np.asarray(leaf) for leaf in program(*args)]
@@ -344,6 +433,32 @@ def _phases_may_be_left() -> Iterator[None]:
         yield
     finally:
         Barrier.deallocate = original
+
+
+@contextlib.contextmanager
+def _registers_have_no_races() -> Iterator[None]:
+    """jax 0.12 compares a store to an accumulator with that of an earlier block, which had another
+    accumulator under the same key. Only one thread has access to either."""
+    from pallascope.kernels.jax_internals import gpu_callbacks
+
+    races: Any = getattr(gpu_callbacks, "GPURaceDetectionState", None)
+    if races is None:
+        yield
+        return
+    space = gpu_callbacks.memory.get_memory_space_idx(
+        gpu_callbacks.mosaic_gpu_core.MemorySpace.REGS
+    )
+    original = races.check_write
+
+    def check_write(found: Any, thread: Any, clock: Any, key: Any, *rest: Any, **more: Any) -> None:
+        if key.memory_space_id != space:
+            original(found, thread, clock, key, *rest, **more)
+
+    races.check_write = check_write
+    try:
+        yield
+    finally:
+        races.check_write = original
 
 
 @contextlib.contextmanager

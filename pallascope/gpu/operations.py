@@ -23,6 +23,7 @@ from pallascope.gpu.thread_events import (
     resolved,
 )
 from pallascope.kernels.evaluator import NotKnown
+from pallascope.kernels.jaxprs import discharged, memory_space
 from pallascope.kernels.source_lines import line_of
 
 
@@ -44,6 +45,17 @@ class LookupTable:
             0 <= i < n for i, n in zip(index, self.numbers.shape, strict=True) if i is not None
         )
         return int(self.numbers[index]) if inside else None
+
+
+def accumulating(run_state: core.JaxprEqn) -> tuple[core.ClosedJaxpr, list[bool]]:
+    """The body of a `pl.run_state`, and for each of its arguments whether it is a plain value.
+
+    JAX passes all values from around the body as Refs. Here, only shared memory and accumulators
+    are Refs. The results are the new contents of the others, in order.
+    """
+    body = run_state.params["jaxpr"]
+    plain = [memory_space(var.aval) == "default" for var in body.invars]
+    return discharged(core.ClosedJaxpr(body, ()), plain), plain
 
 
 _STORES = ("swap", "addupdate", "store")

@@ -12,8 +12,14 @@ from typing import Any
 
 from jax.extend import core
 
-from pallascope.gpu.operations import LookupTable, Reading, events_of, has_events
-from pallascope.gpu.thread_events import GpuMemory, is_whole, resolved
+from pallascope.gpu.operations import (
+    LookupTable,
+    Reading,
+    accumulating,
+    events_of,
+    has_events,
+)
+from pallascope.gpu.thread_events import Event, GpuEventKind, GpuMemory, is_whole, resolved
 from pallascope.kernels.evaluator import (
     Env,
     EquationBudget,
@@ -53,6 +59,8 @@ class Thread(PartialEvaluator):
             return [self.axes.get(eqn.params["axis_name"])]
         if name == "program_id":
             return [dict(enumerate(self.axes.values())).get(eqn.params["axis"])]
+        if name == "run_state":
+            return self._accumulate(eqn, inputs)
         if inner_jaxprs(eqn):
             return PartialEvaluator.operation(self, eqn, inputs, env)
         if name in _LOADS and inputs and isinstance(inputs[0], LookupTable):
@@ -67,6 +75,16 @@ class Thread(PartialEvaluator):
             return self.unknown(eqn)
         objects = (GpuMemory, LookupTable)
         return [computed(eqn, [None if isinstance(v, objects) else v for v in inputs])]
+
+    def _accumulate(self, eqn: core.JaxprEqn, inputs: list[Any]) -> Events:
+        """A `pl.run_state`: at its end, all products of the thread have ended."""
+        body, plain = accumulating(eqn)
+        values = iter((yield from self.events(body, inputs)))
+        yield Event(GpuEventKind.WAIT_WGMMA, count=0)
+        return [
+            next(values) if is_plain else given
+            for given, is_plain in zip(inputs, plain, strict=True)
+        ]
 
     def acts(self, eqn: core.JaxprEqn) -> bool:
         names = {name for inner in inner_jaxprs(eqn) for name in primitives(inner)}

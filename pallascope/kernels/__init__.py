@@ -3,6 +3,7 @@
 If JAX has moved an internal, UnsupportedJax names it.
 
 aliases             Arrays that XLA copies because of input_output_aliases
+block_samples       Some blocks of a kernel's outputs, at sizes that take too long to run …
 calls               A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs
 collectives         Bytes that collectives and reshardings send outside of kernels
 comm_timeline       Communication timeline: each chip's sends, arrivals and waits, in order
@@ -38,7 +39,7 @@ from pallascope.kernels.calls import kernel_call
 from pallascope.kernels.device_hooks import DeviceFaultLog, watching_devices
 from pallascope.kernels.dma_hooks import CopyWatch, watching_copies
 from pallascope.kernels.index_maps import walk_of
-from pallascope.kernels.interpreter import overhangs, running
+from pallascope.kernels.interpreter import UnwrittenMemory, overhangs, running
 from pallascope.kernels.jax_internals import CALLBACK_LOGGER, UnsupportedJax
 from pallascope.kernels.lowering import NotLowered, for_chip
 from pallascope.kernels.operation_counts import flops, flops_by_dtypes, longest_product, longest_sum
@@ -58,6 +59,7 @@ __all__ = [
     "SerializationError",
     "TracedLaunch",
     "UnsupportedJax",
+    "UnwrittenMemory",
     "first_accesses",
     "flops",
     "flops_by_dtypes",

@@ -22,7 +22,7 @@ from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator
 from pallascope.kernels.jaxprs import Shaped, called, expanded, inner_jaxprs, sites
-from pallascope.kernels.outside_kernels import is_bitcast, keeps_order
+from pallascope.kernels.outside_kernels import is_bitcast, is_identity, keeps_order
 from pallascope.kernels.pallas_params import KERNELS, grid_mapping, is_pallas_call
 from pallascope.model import CopyReason, XlaCopy
 
@@ -47,8 +47,9 @@ class _Origins(Evaluator):
             return [(eqn, number) for number in range(len(eqn.outvars))]
         if (jaxpr := called(eqn)) is not None:
             return self.evaluate(jaxpr, inputs)
-        same = len(eqn.outvars) == 1 and inputs and _same_order(eqn)
-        return inputs[:1] if same else [None] * len(eqn.outvars)
+        one = len(eqn.outvars) == 1 and inputs and _same_order(eqn)
+        same = is_identity(eqn) or one
+        return inputs[: len(eqn.outvars)] if same else [None] * len(eqn.outvars)
 
 
 def _same_order(eqn: core.JaxprEqn) -> bool:
@@ -103,8 +104,8 @@ class _Reader(Evaluator):
         for now, step in enumerate(self._steps):
             if not is_kernel(step.equation):
                 found += [[] for _ in range(step.kernels)]
-                same = bool(step.inputs) and is_bitcast(step.equation)
-                self._settle(step.outputs, [step.inputs[0]] if same else [])
+                same = is_bitcast(step.equation)
+                self._settle(step.outputs, step.inputs[: len(step.outputs)] if same else [])
                 continue
             found.append(list(self._kernel(step, len(found), now, last)))
         for kernel, copy in self._brought_back():
@@ -147,11 +148,11 @@ class _Reader(Evaluator):
         """By value, the number of the last step that reads it or a reshaped form of it."""
         last = dict.fromkeys(self._results, len(self._steps))
         for now, step in reversed(list(enumerate(self._steps))):
-            until = now
-            if is_bitcast(step.equation):
-                until = max((last.get(value, now) for value in step.outputs), default=now)
+            forms = zip(step.inputs, step.outputs, strict=False)
+            reshaped = dict(forms if is_bitcast(step.equation) else ())
             for value in step.inputs:
-                last[value] = max(last.get(value, 0), until)
+                until = last.get(reshaped.get(value, value), now)
+                last[value] = max(last.get(value, 0), now, until)
         return last
 
     def _settle(self, values: Values, places: Sequence[int]) -> None:

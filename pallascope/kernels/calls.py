@@ -139,6 +139,7 @@ def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
             foreign=foreign_author(kernel, file),
             line=line_in(equation, file),
             sub_word_ints=sub_word_integers(kernel, file),
+            operations=sum(1 for _ in primitives(kernel)),
         )
     except (AttributeError, KeyError) as error:
         name = equation.primitive.name

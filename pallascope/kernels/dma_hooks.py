@@ -46,6 +46,11 @@ class CopyWatch:
         self.faults: list[DmaFault] = []
         self.unfinished: list[Recorder] = []
 
+    def finish(self) -> None:
+        """Hand over the findings in kernels that didn't end."""
+        for recorder in self.unfinished:
+            recorder.finish()
+
 
 class Recorder:
     """The record of one kernel from the interpreter's callbacks, for each of its runs."""
@@ -319,8 +324,7 @@ def watching_copies(watch: CopyWatch) -> Iterator[None]:
         try:
             yield
         finally:
-            for recorder in watch.unfinished:
-                recorder.finish()
+            watch.finish()
             watch.unfinished.clear()
 
 

@@ -146,8 +146,8 @@ class PartialEvaluator(Evaluator):
             case "cond" if inputs[0] is None:
                 return self.unknown(eqn, "under a condition on data that the kernel reads")
             case "cond":
-                chosen = min(max(int(inputs[0]), 0), len(inner) - 1)
-                return self.events(inner[chosen], inputs[1:])
+                within = 0 <= int(inputs[0]) < len(inner)  # otherwise Mosaic takes the last
+                return self.events(inner[int(inputs[0]) if within else -1], inputs[1:])
             case "scan":
                 return self.unknown(eqn) if self.is_skipped(eqn) else self._scan(eqn, inputs)
             case "while":

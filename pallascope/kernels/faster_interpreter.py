@@ -40,6 +40,7 @@ OF_THE_INTERPRETER = (
     TPU_INTERPRETER,
     "pallascope.kernels.prng_emulation",
     "pallascope.kernels.dma_hooks",
+    "pallascope.kernels.interpreter",
 )
 
 

@@ -38,6 +38,7 @@ from pallascope.kernels.jaxprs import (
     primitives,
 )
 from pallascope.kernels.manual_dma import copied_into_smem
+from pallascope.kernels.outside_kernels import is_identity
 from pallascope.kernels.pallas_params import (
     KERNELS,
     body,
@@ -114,7 +115,7 @@ def known_values(
     """
     unknown = [arg is None or isinstance(arg, jax.ShapeDtypeStruct) for arg in args]
     known: list[Any] = list(itertools.compress(args, map(operator.not_, unknown)))
-    reader = _ValueReader()
+    reader = ValueReader()
 
     def program(*arrays: jax.Array) -> list[jax.Array]:
         rest = iter(arrays)
@@ -131,7 +132,7 @@ def known_values(
     return [[None if n is None else values[n] for n in read] for _, read in reader.kernels]
 
 
-class _ValueReader(Evaluator):
+class ValueReader(Evaluator):
     """Evaluates a trace outside of its kernels, as far as its inputs are known.
 
     `kernels` are the kernels with their needed values: positions in `values`, or None.
@@ -152,6 +153,8 @@ class _ValueReader(Evaluator):
             return unknown
         if (jaxpr := called(eqn)) is not None:
             return self.evaluate(jaxpr, inputs)
+        if is_identity(eqn):  # of several arrays, of which some may be unknown
+            return inputs[: len(eqn.outvars)]
         inside = inner_jaxprs(eqn)
         if not all(map(set(KERNELS).isdisjoint, map(primitives, inside))):
             for jaxpr in inside:
@@ -178,7 +181,7 @@ class _ValueReader(Evaluator):
             None if whole is None else _parts(jnp.asarray(whole), spec, mesh)
             for whole, spec in zip(inputs, eqn.params["in_specs"], strict=True)
         ]
-        reader = _ValueReader(in_shard_map=True)
+        reader = ValueReader(in_shard_map=True)
 
         def on_one(_: jax.Array, *known: jax.Array) -> list[jax.Array]:
             rest = iter(known)

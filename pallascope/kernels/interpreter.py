@@ -1,6 +1,7 @@
 """Runs kernels in the strict or plain interpreter, or compiled: unwritten memory, promises, cores.
 
-It also makes two things as strict as on a TPU, and allows a third:
+It also makes two things as on a TPU, with operations at their edges (`edges_of_mosaic`) a third,
+and allows three others:
 
 Promises. `pl.multiple_of(i, 128)` lets Mosaic leave out code that any other i would need. JAX's
 interpreter uses i as it is, so a kernel with a wrong promise would be right in it. Here i is
@@ -16,27 +17,44 @@ and the steps along each parallel dimension are shuffled as always. Grids that t
 accepts are left to it.
 
 Padding. To find the input whose padding a kernel uses, a run has NaN in that padding only.
+
+Unwritten memory. NaN and an integer's largest value can vanish without a trace: in jnp.nan_to_num,
+in a comparison, in a minimum. `UnwrittenMemory` runs a compiled program again with random numbers.
+
+Tiles. The last copy of `emit_pipeline` over a ragged edge takes whole tiles. On a TPU, the array in
+HBM has such a tile. The interpreter's array ends before, so that part of the tile is supplied here.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.experimental.pallas import tpu as pltpu
+from jax.extend import core
 from jax.typing import ArrayLike
 
+from pallascope.kernels.edges_of_mosaic import edges_of_mosaic
 from pallascope.kernels.faster_interpreter import faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
+from pallascope.kernels.jaxprs import (
+    IN_HBM,
+)
 from pallascope.kernels.pallas_params import semantics_name
 from pallascope.kernels.prng_emulation import emulated_prng
-from pallascope.model import Mode, Operand
+from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes
+from pallascope.kernels.source_lines import copied_by_pipeline
+from pallascope.model import PIPELINE_INPUT, Mode, Operand
 
 
 def assume_multiples() -> None:
@@ -51,6 +69,8 @@ def _assume_multiple(index: ArrayLike, *, values: Sequence[int]) -> ArrayLike:
         return index
     return lax.sub(index, lax.rem(index, lax.full_like(index, values[0])))
 
+
+# ---- grids ----
 
 Size = int | jax.Array
 
@@ -214,6 +234,240 @@ def nan_past_the_edge(position: int | None) -> Iterator[None]:
         utils.pad_to_block_dimension = usual
 
 
+#: An array of so few elements may hold a kernel's scalars, such as counters and flags.
+SCALARS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    """One allocation of a kernel's program, for the buffer `name`.
+
+    `written` is the part that has values from the start, the array without its padding; None if
+    nothing has. Integers of a short array are drawn `small`, since they may be a loop's bound.
+    """
+
+    number: int
+    name: str
+    written: tuple[slice, ...] | None
+    small: bool
+
+
+class UnwrittenMemory:
+    """The contents of memory that nothing has written, and of padding.
+
+    A program asks for them when it allocates a buffer, so it can run again with others, without
+    another compilation. Unless they are `drawn`, they are the interpreter's: NaN, and the largest
+    value of an integer.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._numbers = itertools.count()
+        self._arrays: dict[int, tuple[Any, tuple[slice, ...] | None]] = {}
+        self._operands: Iterator[str] = iter(())
+        self._scoped: dict[int, Iterator[str]] = {}
+        self._draw: tuple[int, Collection[str], bool] | None = None
+        self._allocate: Sequence[Any] = ()
+        self._reset: Callable[[], None] = _reset
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The buffers with such memory, in order of allocation."""
+        return tuple(self._names)
+
+    @contextlib.contextmanager
+    def drawn(self, seed: int, buffers: Collection[str], zeros: bool = False) -> Iterator[None]:
+        """Fill that memory with finite random numbers, in the `buffers` of these names.
+
+        If `zeros`, integers are zero. After an exception, the interpreter's state is reset.
+        """
+        self._draw = seed, buffers, zeros
+        try:
+            yield
+        except BaseException:
+            self._reset()
+            raise
+        finally:
+            self._draw = None
+
+    @contextlib.contextmanager
+    def allocating(self, allocate: Sequence[Any], reset: Callable[[], None]) -> Iterator[None]:
+        """Compile and run programs in this context: `drawn` then changes their memory.
+
+        `allocate` are the interpreter's callbacks that take a buffer's first contents as their last
+        argument; `reset` forgets the interpreter's state. If jax keeps the replaced functions
+        elsewhere, `drawn` changes nothing.
+        """
+        try:
+            from pallascope.kernels.jax_internals import callback
+            from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
+        except UnsupportedJax:
+            yield
+            return
+        self._allocate, self._reset = allocate, reset
+        with (
+            _wrapped(utils, "get_uninitialized_array", self._unwritten),
+            _wrapped(utils, "pad_to_block_dimension", self._padded),
+            _wrapped(callback, "io_callback", self._called_back),
+        ):
+            yield
+
+    @contextlib.contextmanager
+    def of_a_tpu(self) -> Iterator[None]:
+        """The same for the TPU interpreter. Its arrays also have the tiles that pipelines copy."""
+        try:
+            from pallascope.kernels.jax_internals import SharedMemory, tpu_interpreter
+        except UnsupportedJax:
+            yield
+            return
+        allocate = (getattr(tpu_interpreter, "_allocate_buffer", None),)
+        with (
+            _wrapped(tpu_interpreter, "interpret_pallas_call", self._interpreted),
+            _wrapped(SharedMemory, "get_buffer_content", self._read_tiles),
+            _wrapped(SharedMemory, "store_buffer_content", self._store_tiles),
+            self.allocating(allocate, _reset),
+        ):
+            yield
+
+    def _interpreted(
+        self, usual: Any, *args: Any, jaxpr: core.Jaxpr, grid_mapping: Any, **more: Any
+    ) -> Any:
+        """Look up the names of a kernel's buffers, and interpret it."""
+        aliases = more.get("input_output_aliases", ())
+        buffers = RefNames.of(jaxpr, grid_mapping, aliases).buffers
+        self._operands = (buffers[number] for number in sorted(buffers))
+        self._scoped = {
+            at: itertools.cycle(names) for at, names in buffers_of_scopes(jaxpr).items()
+        }
+        return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **more)
+
+    def _unwritten(self, usual: Any, shape: Any, dtype: Any, contents: str) -> Any:
+        array = usual(shape, dtype, contents)
+        return array if contents == "zero" else self._noted(array, None)
+
+    def _padded(self, usual: Any, value: Any, *args: Any) -> Any:
+        padded = usual(value, *args)
+        if padded is value:
+            return value
+        _, written = self._arrays.get(id(value), (value, tuple(map(slice, value.shape))))
+        return self._noted(padded, written)
+
+    def _noted(self, array: Any, written: tuple[slice, ...] | None) -> Any:
+        self._arrays[id(array)] = array, written  # the array is kept, so its id stays unique
+        return array
+
+    def _called_back(self, usual: Any, function: Any, types: Any, *args: Any, **more: Any) -> Any:
+        """The interpreter's callbacks: those that allocate such memory ask for its contents."""
+        allocate = function.func if isinstance(function, functools.partial) else function
+        if allocate in self._allocate:
+            function = self._asking(function, *args)
+        return usual(function, types, *args, **more)
+
+    def _asking(self, allocate: Any, *args: Any) -> Callable[..., Any]:
+        source_info = getattr(allocate, "keywords", {}).get("source_info")
+        scope = self._operands if source_info is None else self._scoped.get(id(source_info))
+        name = next(scope or iter(()), PIPELINES)
+        if id(args[-1]) not in self._arrays:
+            return allocate
+        array, written = self._arrays[id(args[-1])]
+        scalars = math.prod(array.shape) <= SCALARS
+        self._names[name] = None
+        allocation = _Allocation(next(self._numbers), name, written, scalars)
+        return functools.partial(self._filled, allocate, allocation)
+
+    def _filled(self, allocate: Any, of: _Allocation, *args: Any) -> Any:
+        *others, array = args
+        if self._draw is None or of.name not in self._draw[1]:
+            return allocate(*others, array)
+        seed, _, zeros = self._draw
+        array = np.asarray(array)
+        filled = _random(array.shape, array.dtype, (seed, of.number), zeros, of.small)
+        if of.written is not None:
+            filled[of.written] = array[of.written]
+        return allocate(*others, filled)
+
+    def _read_tiles(
+        self, usual: Any, memory: Any, key: Any, part: Any, *args: Any, **more: Any
+    ) -> Any:
+        """Read from an array; where a pipeline reads a tile past the edge, padding."""
+        found, *rest = usual(memory, key, part, *args, **more)
+        wanted = tuple(
+            -(-(one.stop - one.start) // one.step) for one in part if isinstance(one, slice)
+        )
+        if found is None or found.shape[: len(wanted)] == wanted or not _in_tiles(key, more):
+            return found, *rest
+        from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
+
+        self._names[PIPELINE_INPUT] = None
+        shape = (*wanted, *found.shape[len(wanted) :])
+        if self._draw is None or PIPELINE_INPUT not in self._draw[1]:
+            value = utils.get_uninitialized_value(found.dtype, memory.uninitialized_memory)
+            whole = np.full(shape, value, found.dtype)
+        else:
+            seed, _, zeros = self._draw
+            whole = _random(shape, found.dtype, (seed, *key[1:]), zeros, False)
+        whole[tuple(map(slice, found.shape))] = found
+        return whole, *rest
+
+    def _store_tiles(
+        self, usual: Any, memory: Any, key: Any, part: Any, value: Any, *args: Any, **more: Any
+    ) -> Any:
+        """Store to an array; if a pipeline stores a whole tile, nothing past its edge changes."""
+        inside, *rest = usual(memory, key, part, value, *args, **more)
+        if inside or not _in_tiles(key, more):
+            return inside, *rest
+        with memory.lock:
+            array = memory.mem[key]
+            starts = (one.start if isinstance(one, slice) else one for one in part)
+            if any(map(operator.ge, starts, array.shape)):
+                return False, *rest
+            array.set_in_bounds_portion(part, value)
+        return True, *rest
+
+
+@contextlib.contextmanager
+def _wrapped(of: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
+    """Replace a function by `by`, which gets it as its first argument; nothing if there is none."""
+    usual = getattr(of, name, None)
+    if usual is None:
+        yield
+        return
+    setattr(of, name, lambda *args, **more: by(usual, *args, **more))
+    try:
+        yield
+    finally:
+        setattr(of, name, usual)
+
+
+def _in_tiles(key: Any, more: Any) -> bool:
+    """Whether an access to HBM belongs to a copy of `emit_pipeline`, which takes whole tiles."""
+    info = more.get("logging_info")
+    return key[0] in IN_HBM and info is not None and copied_by_pipeline(info.source_info)
+
+
+def _random(
+    shape: tuple[int, ...], dtype: Any, seed: tuple[int, ...], zeros: bool, small: bool
+) -> np.ndarray:
+    """Finite random numbers of a dtype: floats of both signs and many magnitudes, any integers.
+
+    Integers are zero if `zeros`, otherwise between -100 and 100 if `small`.
+    """
+    deck = np.random.default_rng(seed)
+    if jnp.issubdtype(dtype, jnp.floating):
+        kind = jnp.finfo(dtype)
+        size = np.exp2(deck.uniform(-2, min(12, math.log2(float(kind.max))), shape))
+        return (size * deck.choice((-1, 1) if kind.min < 0 else (1,), shape)).astype(dtype)
+    if zeros:
+        return np.zeros(shape, dtype)
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return deck.integers(0, 2, shape).astype(dtype)
+    kind = jnp.iinfo(dtype)
+    least, most = max(int(kind.min), -100), min(int(kind.max), 100)
+    few = deck.integers(least, most, shape, endpoint=True)
+    many = deck.integers(int(kind.min), int(kind.max), shape, endpoint=True)
+    return np.where(small | (deck.random(shape) < 0.5), few, many).astype(dtype)
+
+
 #: The `interpret` of a kernel's equation: none, the plain interpreter, the strict one.
 Interpret = bool | pltpu.InterpretParams
 
@@ -222,35 +476,41 @@ Interpret = bool | pltpu.InterpretParams
 def running(
     mode: Mode,
     seed: int = 0,
-    unwritten: Literal["nan", "zero"] = "nan",
+    unwritten: UnwrittenMemory | Literal["nan", "zero"] = "nan",
     padded: int | None = None,
     cores: int = 2,
     eager: bool = False,
+    as_xla: Collection[str] = (),
 ) -> Iterator[Interpret]:
     """A context to run a launch in `mode`; yields the `interpret` for its kernels.
 
     Strict is the TPU interpreter at its least forgiving. `seed` shuffles the order in which the
     steps of "parallel" grid dimensions run; `unwritten` ("nan" or "zero") is the contents of
-    unwritten memory. `padded`: the padding of this input of the only kernel is NaN in any case.
+    unwritten memory, which an `UnwrittenMemory` can change. `padded`: the padding of this input of
+    the only kernel is NaN in any case.
     `cores` is the number of cores that share the steps. Manual copies happen when the kernel waits
-    for them, or, if `eager`, when it starts them. Leaves no interpreter state behind, even after an
-    exception.
+    for them, or, if `eager`, when it starts them. Operations `as_xla` have the results of XLA on
+    the CPU at their edges. Leaves no interpreter state behind, even after an exception.
     """
     assume_multiples()
     if mode is not Mode.STRICT:
         yield mode is Mode.INTERPRET
         return
+    changing = isinstance(unwritten, UnwrittenMemory)
+    memory, filled = (unwritten, "nan") if changing else (UnwrittenMemory(), unwritten)
     try:
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
+            edges_of_mosaic(as_xla),
             emulated_prng(),
             nan_past_the_edge(padded),
+            memory.of_a_tpu(),
         ):
             yield pltpu.InterpretParams(
                 num_cores_or_threads=cores,
                 detect_races=True,
-                uninitialized_memory=unwritten,
+                uninitialized_memory=filled,
                 out_of_bounds_reads="raise",
                 dma_execution_mode="eager" if eager else "on_wait",
                 random_seed=remaining,

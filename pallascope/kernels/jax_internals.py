@@ -28,6 +28,7 @@ _GPU_INTERPRETER = "jax._src.pallas.mosaic_gpu.interpret"
 #: Each name's place in JAX: a module, or something in one.
 PLACES = {
     "AbstractRef": "jax._src.state.types.AbstractRef",
+    "ArrayCopySemantics": "jax._src.dispatch.ArrayCopySemantics",
     "ArrayImpl": "jax._src.array.ArrayImpl",
     "Barrier": f"{_GPU_INTERPRETER}.shared_memory.Barrier",
     "DebugInfo": "jax._src.linear_util.DebugInfo",
@@ -57,6 +58,7 @@ PLACES = {
     "gpu_shared_memory": f"{_GPU_INTERPRETER}.shared_memory",
     "is_user_filename": "jax._src.source_info_util.is_user_filename",
     "jax_core": "jax._src.core",
+    "jit_p": "jax._src.pjit.jit_p",
     "layout_cast_p": "jax._src.pallas.mosaic_gpu.core.layout_cast_p",
     "linear_util": "jax._src.linear_util",
     "mesh": "jax._src.mesh",
@@ -65,6 +67,7 @@ PLACES = {
     "mosaic_primitives": "jax._src.pallas.mosaic.primitives",
     "multiple_of_p": "jax._src.pallas.primitives.multiple_of_p",
     "pallas_core": "jax._src.pallas.core",
+    "pallas_utils": "jax._src.pallas.utils",
     "prng": "jax._src.random.prng",
     "pytree": "jax._src.lib.pytree",
     "race_detection_state": f"{_TPU_INTERPRETER}.race_detection_state",

@@ -36,11 +36,14 @@ def array_struct(atom: Atom) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype)
 
 
-def discharged(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
-    """A jaxpr with values instead of Refs: it returns the new contents of its Ref arguments."""
+def discharged(closed: core.ClosedJaxpr, which: bool | Sequence[bool] = True) -> core.ClosedJaxpr:
+    """A jaxpr with values instead of Refs: it returns the new contents of its Ref arguments.
+
+    `which` says for each argument whether it becomes a value.
+    """
     from pallascope.kernels.jax_internals import discharge_state
 
-    return discharge_state(closed)
+    return discharge_state(closed, should_discharge=which)
 
 
 def inner_jaxprs(eqn: core.JaxprEqn) -> list[core.Jaxpr]:
@@ -181,6 +184,18 @@ def memory_space(aval: AbstractValue) -> str:
 def has_effects(eqn: core.JaxprEqn) -> bool:
     """Whether an equation has effects for XLA; using an axis of a mesh isn't one."""
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
+
+
+def rewritten(
+    jaxpr: core.Jaxpr,
+    replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],
+) -> core.Jaxpr:
+    """A jaxpr with others in place of its equations.
+
+    `replacement` takes an equation, and for the id of each variable the equation that computes it.
+    """
+    makers = {id(var): eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+    return jaxpr.replace(eqns=[new for eqn in jaxpr.eqns for new in replacement(eqn, makers)])
 
 
 def loop_constants(scan: core.JaxprEqn) -> int:

@@ -7,6 +7,7 @@ jax 0.10.2 and 0.12.0.1 have in common.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -62,6 +63,8 @@ class GridMapping(Protocol):
 
     @property
     def vmapped_dims(self) -> tuple[int, ...]: ...
+
+    def trace_env(self) -> contextlib.AbstractContextManager[None]: ...
 
 
 class Mesh(Protocol):

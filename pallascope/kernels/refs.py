@@ -21,6 +21,8 @@ from pallascope.model import FirstAccess
 
 #: The first numbers that the interpreter gives on each core.
 FIRST_BUFFER, FIRST_SEMAPHORE = 100, 2000
+#: The name of a buffer that a pipeline allocates.
+PIPELINES = "a buffer of a pipeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class RefNames:
 
     def part(self, part: BufferPart) -> str:
         """A part of a Ref, in its own indices: "x_slots[1, 0:8]"."""
-        name = self.buffers.get(part.buffer, "a buffer of a pipeline")
+        name = self.buffers.get(part.buffer, PIPELINES)
         texts = []
         for (start, stop, step), size in zip(part.span, part.shape, strict=True):
             if (start, stop, step) == (0, size, 1) and size > 1:
@@ -131,6 +133,19 @@ def scoped_names(kernel: core.Jaxpr) -> dict[int, tuple[core.Jaxpr, tuple[str, .
         if eqn.primitive.name == "run_scoped"
         for body in inner_jaxprs(eqn)
     }
+
+
+def buffers_of_scopes(kernel: core.Jaxpr) -> dict[int, list[str]]:
+    """The buffers that a kernel's run_scoped allocate, by the id of the equation's source info."""
+    found: dict[int, list[str]] = {}
+    for eqn in equations(kernel):
+        for body in inner_jaxprs(eqn) if eqn.primitive.name == "run_scoped" else ():
+            own = zip(names_of(body), body.invars, strict=True)
+            names = [name for name, var in own if not _is_semaphore(memory_space(var.aval))]
+            # Only a pipeline's own buffers are parts of a structure: "allocations[0].window_ref".
+            told = (PIPELINES if "." in name else name for name in names)
+            found.setdefault(id(eqn.source_info), []).extend(told)
+    return found
 
 
 _READS = ("get", "masked_load", "load", "addupdate")

@@ -63,12 +63,18 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
     return ""
 
 
-def line_within(jaxpr: core.Jaxpr, file: str, function: str) -> int:
-    """A line of one of `file`'s functions from which a part of a trace comes; 0 if none."""
+def line_within(jaxpr: core.Jaxpr, file: str, function: str, lines: range = range(0)) -> int:
+    """A line of one of `file`'s functions from which a part of a trace comes; 0 if none.
+
+    `lines` are the function's: a copy of it may have another name.
+    """
     for site in sites(jaxpr, _written):
         for code, instruction in _frames(site.eqn):
-            if code.co_name == function and code.co_filename == file:
-                return _line(code, instruction)
+            if code.co_filename != file:
+                continue
+            line = _line(code, instruction)
+            if code.co_name == function or line in lines:
+                return line
     return 0
 
 
@@ -126,6 +132,17 @@ def _frames_of(source_info: Any) -> Iterator[tuple[CodeType, int]]:
     trace = source_info.traceback
     if trace is not None:
         yield from zip(*trace.raw_frames(), strict=True)
+
+
+#: The scopes in which `emit_pipeline` starts copies.
+_OF_PIPELINES = ("ep_initialize", "ep_copy_in", "ep_copy_out")
+
+
+def copied_by_pipeline(source_info: Any) -> bool:
+    """Whether a copy was started by `emit_pipeline` itself, and not by its body."""
+    scopes = str(source_info.name_stack).split("/") if source_info is not None else ()
+    own = [scope for scope in scopes if scope.startswith("ep_")]
+    return bool(own) and own[-1].startswith(_OF_PIPELINES)
 
 
 _WAITS = "semaphore_wait"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 import jax
@@ -12,16 +12,19 @@ from jax.extend import core
 from jax.typing import ArrayLike
 
 from pallascope.kernels.aliases import output_aliases
+from pallascope.kernels.block_samples import Repeated
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.collectives import collectives_of
+from pallascope.kernels.edges_of_mosaic import operations_with_edges
 from pallascope.kernels.evaluator import without_refs
 from pallascope.kernels.host_values import known_values
 from pallascope.kernels.index_maps import walk_of
-from pallascope.kernels.interpreter import Interpret, running
+from pallascope.kernels.interpreter import Interpret, UnwrittenMemory, running
 from pallascope.kernels.jaxprs import used
 from pallascope.kernels.lowering import TracedKernel, kernels_in
-from pallascope.kernels.outside_kernels import OutsideReader, large_constants
-from pallascope.kernels.prng_emulation import drawing_line
+from pallascope.kernels.outside_kernels import OutsideReader, block_sample, large_constants
+from pallascope.kernels.pallas_params import body
+from pallascope.kernels.prng_emulation import drawing_line, same_seeds
 from pallascope.kernels.serialization import (
     SerializationError,
     asks_to_interpret,
@@ -35,10 +38,12 @@ from pallascope.kernels.source_lines import line_within
 from pallascope.model import (
     ArrayType,
     Axes,
+    BlockSample,
     Collective,
     Mode,
     Note,
     OutputBlocks,
+    SameSeeds,
     Trace,
 )
 
@@ -88,12 +93,12 @@ class TracedLaunch:
             told = ", ".join(map(str, own)) or "nothing"
             raise SerializationError(f"a trace for other inputs than the case has: {told}")
 
-    def trace(self, file: str = "", spec: str = "") -> Trace:
+    def trace(self, file: str = "", spec: str = "", spec_lines: range = range(0)) -> Trace:
         """Kernels, operations around them, results.
 
         `file` is the learner's name in the trace's source info: lines are in this file, and kernels
-        of other files are marked. `spec` is the name of its function that a launch may not call.
-        Both are "" if they aren't needed.
+        of other files are marked. `spec` is the name of its function that a launch may not call,
+        and `spec_lines` are the function's lines. All are "" if they aren't needed.
         """
         closed = without_refs(self.closed)
         reader = OutsideReader(closed, file)
@@ -103,7 +108,7 @@ class TracedLaunch:
             results=tuple(map(array_type, closed.out_avals)),
             from_kernel=tuple(reader.from_kernel),
             constants=tuple(large_constants(closed, file)),
-            from_spec=line_within(closed.jaxpr, file, spec) if spec else 0,
+            from_spec=line_within(closed.jaxpr, file, spec, spec_lines) if spec else 0,
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
@@ -115,18 +120,19 @@ class TracedLaunch:
         args: Sequence[ArrayLike],
         mode: Mode,
         seed: int = 0,
-        unwritten: Literal["nan", "zero"] = "nan",
+        unwritten: UnwrittenMemory | Literal["nan", "zero"] = "nan",
         padded: int | None = None,
         cores: int = 2,
         eager: bool = False,
         axes: Axes = (),
+        as_xla: Collection[str] = (),
     ) -> list[np.ndarray]:
         """The results as a flat list on the host; see `running` for the arguments.
 
         A launch for a mesh of these `axes` runs on as many devices of this process. Raises
         CopiesDiffer if devices that should have the same result don't.
         """
-        with running(mode, seed, unwritten, padded, cores, eager) as interpret:
+        with running(mode, seed, unwritten, padded, cores, eager, as_xla) as interpret:
             return self.compiled(args, interpret, axes)(args)
 
     def compiled(
@@ -151,6 +157,28 @@ class TracedLaunch:
     def collectives(self, axes: Axes, file: str = "") -> tuple[Collective, ...]:
         """The collectives of a mesh of these `axes` outside of kernels."""
         return collectives_of(without_refs(self.closed), axes, file) if axes else ()
+
+    def operations_with_edges(self) -> tuple[str, ...]:
+        """The operations in kernels that XLA on the CPU and a TPU compute differently at edges."""
+        kernels = OutsideReader(without_refs(self.closed)).kernels
+        named = (name for eqn in kernels for name in operations_with_edges(body(eqn)))
+        return tuple(dict.fromkeys(named))
+
+    def block_sample(
+        self, inputs: Sequence[np.ndarray | tuple[np.ndarray, tuple[int, ...]]], seed: int
+    ) -> BlockSample:
+        """A few blocks of the results, for sizes that take too long to run.
+
+        An input is an array; or values and a shape: its elements repeat the values.
+        """
+        arrays = [Repeated(*each) if isinstance(each, tuple) else each for each in inputs]
+        return block_sample(self.closed, arrays, seed)
+
+    def same_seeds(
+        self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct], seed: int, most: int
+    ) -> SameSeeds | None:
+        """Two grid steps, or two seeds, that seed the generators alike: see `same_seeds`."""
+        return same_seeds(without_refs(self.closed), args, seed, most)
 
     def walk(self, args: Sequence[ArrayLike]) -> OutputBlocks | None:
         """The output block that each grid step of the last kernel writes; None if unknown."""

@@ -178,6 +178,7 @@ class KernelCall:
     ] = ()  # integers that the body computes with; () if not requested
     vmem_limit: int = 0
     scoped: tuple[ArrayType, ...] = ()
+    operations: int = 0  # in the body as traced, each once; 0 if not requested
 
     def role(self, *roles: Role) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in roles)

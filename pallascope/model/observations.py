@@ -5,6 +5,7 @@ Worker processes send these values, and the checks judge them.
 
 from __future__ import annotations
 
+import ast
 import enum
 from dataclasses import dataclass
 
@@ -134,6 +135,17 @@ class SourceFile:
     def lines(self) -> list[str]:
         return self.content.decode(errors="replace").splitlines()
 
+    def lines_of(self, function: str) -> range:
+        """The lines of a function at the top of the file (1-based); empty if there is none."""
+        try:
+            statements = ast.parse(self.content).body
+        except (SyntaxError, ValueError):
+            return range(0)
+        for each in statements:
+            if isinstance(each, ast.FunctionDef) and each.name == function:
+                return range(each.lineno, (each.end_lineno or each.lineno) + 1)
+        return range(0)
+
     def place(self, number: int) -> SourceLine:
         """Line `number` (1-based)."""
         lines = self.lines
@@ -219,6 +231,39 @@ class LeftOver:
         )
 
 
+#: The name of an array of which a pipeline copies a tile that goes past the edge.
+PIPELINE_INPUT = "a pipeline's input"
+
+
+@dataclass(frozen=True, slots=True)
+class UnwrittenUse:
+    """A launch's result changes with the contents of memory that nothing has written.
+
+    `buffers` are those whose contents change it, () if it isn't known. Result `output` has `values`
+    at `index`: with the largest value of each dtype in such memory, NaN for floats, and with random
+    numbers. With these, the launch may also have raised a `problem`.
+    """
+
+    buffers: tuple[str, ...] = ()
+    output: int = 0
+    index: tuple[int, ...] = ()
+    values: tuple[float, float] = (0.0, 0.0)
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SameSeeds:
+    """Two grid steps, or two seeds, for which a launch seeds the generators with the same `words`.
+
+    `seeds` are the two values of the seed's word number `word`.
+    """
+
+    word: int
+    steps: tuple[tuple[int, ...], tuple[int, ...]]
+    seeds: tuple[int, int]
+    words: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """Everything observed about the learner's launch function on one case."""
@@ -234,6 +279,8 @@ class Observation:
     device_faults: tuple[DeviceFault, ...] = ()
     devices: int = 1  # the number of devices in the run
     gpu_faults: tuple[GpuFault, ...] = ()
+    unwritten: UnwrittenUse | None = None  # the values may be right, but only by luck
+    same_seeds: SameSeeds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +289,16 @@ class Clues:
 
     `with_zeros` are the results if unwritten memory holds zeros instead of NaN. `shares` are the
     spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
-    alone causes NaN, None if that couldn't be tried.
+    alone causes NaN, None if that couldn't be tried. `edge` describes an operation that XLA on the
+    CPU computes differently, and `as_xla` are the results with XLA's.
     """
 
     output_blocks: OutputBlocks | None = None
     with_zeros: tuple[Array, ...] = ()
     shares: tuple[Share, ...] = ()
     padding: tuple[str, ...] | None = None
+    edge: str = ""
+    as_xla: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +309,30 @@ class Share:
     axis: int
     which: str  # "first" or "last"
     results: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSample:
+    """Some elements of a result: `values` at the row-major positions `at`, int64.
+
+    `unwritten` is the position of an element in a block that no grid step visits; None if there is
+    none.
+    """
+
+    at: Array
+    values: Array
+    unwritten: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSample:
+    """Some elements of each result of a launch that wasn't run as a whole.
+
+    `why_not` is the reason if no element could be computed.
+    """
+
+    results: tuple[ResultSample, ...] = ()
+    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,3 +35,25 @@ def holds_nan(array: Array) -> bool:
     """Whether an element is NaN; integers never are."""
     values = to_numpy(array)
     return bool((values != values).any())
+
+
+#: An odd prime, so that no two blocks of an array with this period are alike.
+PERIOD = 65_521
+
+
+def drawn_like(array: Array, dtype: str, seed: int) -> Array:
+    """[PERIOD]: elements of an array, drawn with replacement, in another dtype.
+
+    Floating numbers are clipped to -1 … 1, so that exponentials of sums stay finite. Those that
+    aren't finite are left out.
+    """
+    values = to_numpy(array).reshape(-1)
+    exact = values.astype(np.float64)
+    integers = np.issubdtype(values.dtype, np.integer) or values.dtype == np.bool_
+    values = values[np.isfinite(exact)]
+    rng = np.random.default_rng(seed)
+    drawn = (
+        values[rng.integers(0, max(values.size, 1), PERIOD)] if values.size else np.zeros(PERIOD)
+    )
+    kept = drawn if integers else np.clip(drawn.astype(np.float64), -1, 1)
+    return from_numpy(kept.astype(dtype_of(dtype)))

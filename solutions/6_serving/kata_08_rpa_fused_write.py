@@ -262,14 +262,18 @@ def turns(seqs, blocks, counts, most):
     return seqs[visit], blocks[visit], turn, jnp.sum(counts)
 
 
-@functools.partial(jax.jit, static_argnames=("B", "N", "R", "G", "D", "P", "page", "n", "dtype"))
-def rpa_fused_write_inputs(key, *, B, N, R, G, D, P, page, n, dtype):
+@functools.partial(
+    jax.jit, static_argnames=("B", "N", "R", "G", "D", "P", "page", "pages", "n", "dtype")
+)
+def rpa_fused_write_inputs(key, *, B, N, R, G, D, P, page, pages, n, dtype):
     """B - 2 sequences, two of them prompts; scrambled pages, NaN in slots without old tokens."""
     seqs, tokens = B - 2, N // R
     q_key, size_key, kv_key, table_key, length_key, order_key, new_key = jax.random.split(key, 7)
-    # Nothing; a token, a page, a page and a token, a full table; a prompt, and the end of one.
+    # Nothing; a token, a turn, a page and a token, a full table; a prompt, and the end of one; a
+    # turn and a token.
     lengths = jax.random.randint(length_key, (seqs,), 1, n * page)
-    lengths = lengths.at[:5].set(jnp.array([0, 1, page, page + 1, n * page]))
+    lengths = lengths.at[:5].set(jnp.array([0, 1, pages * page, page + 1, n * page]))
+    lengths = lengths.at[7:8].set(pages * page + 1)
     new = jnp.ones(seqs, jnp.int32).at[0].set(0).at[5].set((tokens - seqs + 3) // 3)
     new = new.at[6].set(0).at[6].set(tokens - jnp.sum(new.at[6].set(0)))
     lengths = lengths.at[5].set(new[5]).at[6].set(jnp.minimum(new[6] + page + 3, n * page))

@@ -173,10 +173,14 @@ def mla_absorbed(
 
 
 def mla_absorbed_inputs(key, *, B, H, D, P, S, C, R, V, bs, dtype):
-    """Lengths of every kind, NaN past them, queries whose absorbed form is exact in bfloat16."""
+    """Lengths of every kind, NaN past them, queries whose absorbed form is exact in bfloat16.
+
+    B, which differs from case to case, selects the lengths, so that each session has them all.
+    """
     keys = jax.random.split(key, 7)
-    kinds = jnp.array([bs + 1, 0, S, 1, bs, S - 3, S, S // 2], jnp.int32)
-    lengths = jnp.resize(jnp.roll(kinds, jax.random.randint(keys[0], (), 0, 2)), B)
+    some = jax.random.randint(keys[0], (), 0, S + 1)
+    kinds = [bs + 1, 0, S, some, 1, bs, S - 3, S // 2, bs, bs - 1]
+    lengths = jnp.resize(jnp.roll(jnp.array(kinds), -4 * (B % 3)), B).astype(jnp.int32)
     q = jax.random.randint(keys[1], (B, H, D), -1, 2)
     w_k = jax.random.randint(keys[2], (H, D, R), -1, 2) / 16
     q_rope = jax.random.randint(keys[3], (B, H, P), -16, 17) / 16

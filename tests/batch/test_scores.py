@@ -53,6 +53,13 @@ def test_tasks_weigh_alike_and_tracks_stand_in_order() -> None:
     assert whole.fast[0.5] == pytest.approx(1 / 3)
 
 
+def test_a_failed_sample_earns_no_stars() -> None:
+    """Its results are right, and a TPU refuses it."""
+    refused = Scored("1_a/kata_01_x", 1, solved=False)
+    found = scores("1_a", [SCORED[0], refused], (1,), set())
+    assert found.passes[1, 1] == found.passes[3, 1] == pytest.approx(0.5)
+
+
 def test_of_one_track_there_is_one_line() -> None:
     assert [one.name for one in by_track(SCORED[:2], (1,), set())] == ["1_a"]
     assert scores("none", [], (1,), set()).passes[1, 1] is None

@@ -26,6 +26,7 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tpu import OnChip, Prediction
+from tests.pallascope.support.calls import doubling, trace
 from tests.pallascope.support.sample_predictions import matmul, prediction, refused, rows, schedule
 from tests.support.factories import OwnAndPar, attempt, evidence
 
@@ -69,6 +70,15 @@ def test_what_passes_within_the_slack(cycles: float, size: int, slack: Slack, pa
     assert (found is None) == passes
     if found:
         assert found.check is Check.COST
+
+
+@pytest.mark.parametrize(("most", "passes"), [(None, True), (100, True), (99, False)])
+def test_a_loop_that_python_unrolls(most: int | None, passes: bool) -> None:
+    call = replace(doubling(), operations=100)
+    judged = replace(beside(own(), operations=most), attempt=attempt(traced=trace(call)))
+    found = finding(judged)
+    assert (found is None) is passes
+    assert passes or "has 100 operations" in found.message  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def test_missing_par_costs_a_star_and_fails_only_where_par_is_required() -> None:

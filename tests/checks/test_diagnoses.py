@@ -52,6 +52,7 @@ from grader.checks.diagnoses.uninitialized import (
 from grader.checks.diagnoses.value_patterns import (
     all_zero,
     another_formula,
+    edge_of_an_operation,
     factor_of_the_row,
     input_unchanged,
     mask_within_reach,
@@ -227,6 +228,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     computed_nan: (
         suspect(with_part(LAST, np.nan), with_zeros=with_part(LAST, np.nan)),
         "NaN from arithmetic",
+    ),
+    edge_of_an_operation: (
+        suspect(with_part(LAST, 7.0), as_xla=X, edge="shift_left: 0. On a TPU: poison."),
+        "right on the CPU only: shift_left",
     ),
     overflowed: (suspect(with_part((0, 0), np.inf)), "overflow to inf"),
     all_zero: (suspect(with_part(LAST, 0.0)), "zeros where values belong"),
@@ -498,6 +503,14 @@ def test_an_integer_row_that_should_be_zero_is_not_attention() -> None:
     wrong = with_part((0, 3), 1.5)
     assert rows_of_nothing(suspect(wrong, row_of_zeros)) is not None
     assert rows_of_nothing(suspect(wrong, row_of_zeros, dtype="int8")) is None
+
+
+def test_an_edge_is_named_only_if_it_makes_the_result_right() -> None:
+    edge = "shift_left: 0. On a TPU: poison."
+    said = why(edge_of_an_operation, suspect(NOISE, as_xla=X, edge=edge))
+    assert "XLA's shift_left: 0. On a TPU: poison." in said
+    assert edge_of_an_operation(suspect(NOISE, as_xla=NOISE, edge=edge)) is None
+    assert edge_of_an_operation(suspect(NOISE)) is None
 
 
 def test_overflowed_elements_are_counted() -> None:

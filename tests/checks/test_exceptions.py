@@ -95,6 +95,7 @@ def test_an_exception_without_text_or_line() -> None:
             "no terminal",
             ["opens a debugger", "no debugger can be opened: no terminal", "pl.debug_print"],
         ),
+        ("TooManyThreads", "128 threads are running", ["One thread traces a launch"]),
         (
             "NotSerializable",
             "a pl.debug_check, or another check",

@@ -22,6 +22,7 @@ from pallascope.model import (
     Problem,
     Reference,
     Repeats,
+    SameSeeds,
     Stage,
 )
 from pallascope.tools.arrays import from_numpy
@@ -248,6 +249,39 @@ def test_what_is_certain_has_to_be_so() -> None:
     result[0, 0] += 1
     wrong = dataclasses.replace(right.attempt, outputs=(array(result),))
     assert "1 of 24,576 elements are neither" in told(dataclasses.replace(right, attempt=wrong))
+
+
+# ---- at production size, nothing runs ----
+
+
+@pytest.mark.parametrize(
+    ("steps", "seeds", "says"),
+    [
+        (
+            ((1, 7), (2, 3)),
+            (0, 0),
+            "grid steps (1, 7) and (2, 3) seed the generator alike: with 0 and 11 if seed[0] = 0.",
+        ),
+        (((2, 3), (2, 3)), (0, 0), "a loop in grid step (2, 3) seeds the generator alike twice"),
+        (
+            ((0, 0), (0, 0)),
+            (0, 256),
+            "two seeds, 0 and 256, seed the generator alike: with seed[0] = 0 or 256, step (0, 0) "
+            "of the grid seeds it with 0 and 11.",
+        ),
+        (((0, 1), (0, 0)), (0, 1), "with seed[0] = 0 or 1, steps (0, 1) and (0, 0) of the grid"),
+    ],
+)
+def test_seeds_that_are_alike_at_production_size(
+    steps: Any, seeds: tuple[int, int], says: str
+) -> None:
+    same = SameSeeds(0, steps, seeds, (0, 11))
+    given = launched(RIGHT)
+    seen = dataclasses.replace(given.observed, same_seeds=same, outputs=())
+    at_size = dataclasses.replace(given, attempt=seen, production=True)
+    assert says in told(at_size)
+    unlike = dataclasses.replace(seen, same_seeds=None)
+    assert randomness.check(dataclasses.replace(at_size, attempt=unlike)) is None
 
 
 # ---- what else may happen ----

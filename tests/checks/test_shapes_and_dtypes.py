@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from grader.checks.shapes_and_dtypes import check
 from grader.verdict import Check
 from pallascope.model import ArrayType, Observation
@@ -37,6 +39,29 @@ def test_another_shape() -> None:
     assert "x: float32[32, 128]" in said
     assert '-> Float[Array, "M N"]' in said
     assert "out_shape" in said
+
+
+def test_a_dimension_of_size_1_is_named() -> None:
+    column = replace(reference((X[:, :1],)), annotations=('Float[Array, "M 1"]',))
+    finding = check(evidence(returning(ArrayType("float32", (32,))), column))
+    assert finding
+    said = " ".join(finding.message.split())
+    assert "(32,) lacks a dimension of size 1" in said
+    assert "out_shape=jax.ShapeDtypeStruct((32, 1), …)" in said
+    other = returning(ArrayType("float32", (1, 32, 128)))
+    assert "(1, 32, 128) has another dimension of size 1" in " ".join(told(other).split())
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("[f32[32,128], f32[128]]", "list"), ("{0: f32}", "dict")]
+)
+def test_a_container_that_is_no_tuple_is_named(value: str, kind: str) -> None:
+    both = returning(ArrayType("float32", (32, 128)), ArrayType("float32", (128,)))
+    rejected = f"Type-check error whilst checking the return value of f.\nActual value: {value}\n"
+    said = told(replace(both, broken_annotation=rejected), TWO)
+    assert said.startswith(f"returns a {kind}, not a tuple")
+    assert "Return the arrays as a tuple" in said
+    assert "out_shape" not in said
 
 
 def test_parts_of_devices_that_are_put_together_wrongly() -> None:

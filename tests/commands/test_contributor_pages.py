@@ -271,6 +271,7 @@ def test_the_schema_has_every_key() -> None:
 GRADED_BY = (
     "after",
     "contract",
+    "edges",
     "layout",
     "readmes",
     "session_coverage",

@@ -91,6 +91,11 @@ def test_the_rest_of_the_machine(one: Hostile, grader: Grader, tmp_path: Path) -
     told(grader, tmp_path, one)
 
 
+@pytest.mark.parametrize("one", hostile_launches.EDGES, ids=lambda one: one.name)
+def test_an_edge_where_a_tpu_differs(one: Hostile, grader: Grader, tmp_path: Path) -> None:
+    told(grader, tmp_path, one)
+
+
 @pytest.mark.parametrize("one", hostile_launches.LAUNCHES, ids=lambda one: one.name)
 def test_a_launch_that_does_not_do_the_work(one: Hostile, grader: Grader, tmp_path: Path) -> None:
     told(grader, tmp_path, one)

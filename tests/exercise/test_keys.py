@@ -141,6 +141,13 @@ def test_only_rows_that_are_dealt_have_to_be_sizes(tmp_path: Path) -> None:
     assert read(tmp_path, edited("N = 128", rows)).choices["K"] == (8, "384 - N")
 
 
+def test_a_side_that_is_not_reached_has_a_reason(tmp_path: Path) -> None:
+    assert read(tmp_path, KEY).edges == {}
+    table = '[edges]\n"a: b < c: equal" = "one"\n"pl.when(x): branch 0" = "two"\n\n[[mistakes]]'
+    found = read(tmp_path, edited("[[mistakes]]", table)).edges
+    assert found == {"a: b < c: equal": "one", "pl.when(x): branch 0": "two"}
+
+
 def test_what_may_be_alike_has_a_reason(tmp_path: Path) -> None:
     assert read(tmp_path, KEY).alike == {}
     text = edited("[[mistakes]]", '[alike]\nN = "one"\n"bm, M//bm" = "two"\n\n[[mistakes]]')
@@ -224,6 +231,13 @@ BAD = {
         "[cases]",
         "kernel = false\nfull_precision = true\n[cases]",
         "full_precision",
+        "has no meaning without a kernel",
+    ),
+    "operations-none": ("[cases]", "operations = 0\n[cases]", "operations", "from 1 to 10000"),
+    "operations-plain": (
+        "[cases]",
+        "kernel = false\noperations = 9\n[cases]",
+        "operations",
         "has no meaning without a kernel",
     ),
     "blocks-text": ("[cases]", "block_by_block = 1\n[cases]", "block_by_block", "true or false"),
@@ -314,6 +328,19 @@ BAD = {
     "rows-nameless": ("N = 128", '"N," = [[1, 2]]', "cases.N,", "'' isn't a name"),
     "rows-negative": ("N = 128", '"N, K" = [[9, 1], [8, "N - 9"]]', "cases", "'N - 9' is -1"),
     "alike-list": ("[cases]", 'alike = ["N"]\n[cases]', "alike", "needs a table"),
+    "edges-list": ("[cases]", 'edges = ["a < b: equal"]\n[cases]', "edges", "needs a table"),
+    "edges-unreasoned": (
+        "[[mistakes]]",
+        '[edges]\n"a < b: equal" = ""\n[[mistakes]]',
+        "edges.a < b: equal",
+        "the reason",
+    ),
+    "edges-sideless": (
+        "[[mistakes]]",
+        '[edges]\n"a < b" = "x"\n[[mistakes]]',
+        "edges.a < b",
+        "below, equal, above",
+    ),
     "alike-unreasoned": ("[[mistakes]]", '[alike]\nN = ""\n[[mistakes]]', "alike.N", "the reason"),
     "alike-stranger": (
         "[[mistakes]]",

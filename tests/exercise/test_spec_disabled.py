@@ -56,5 +56,10 @@ def test_a_copy_of_its_code_is_told_from_the_trace() -> None:
     for function in (copy, jax.jit(copy), lambda x: copy(x) * 1):
         trace = TracedLaunch.of(function, (X,), {}).trace(__file__, "doubled_spec")
         assert trace.from_spec == line
+    renamed = FunctionType(doubled_spec.__code__.replace(co_name="mine"), globals())
+    trace = TracedLaunch.of(renamed, (X,), {}).trace(
+        __file__, "doubled_spec", range(line, line + 1)
+    )
+    assert trace.from_spec == line
     own = TracedLaunch.of(lambda x: x + x, (X,), {}).trace(__file__, "doubled_spec")
     assert own.from_spec == 0

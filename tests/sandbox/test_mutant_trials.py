@@ -75,7 +75,10 @@ class Test:
     def __init__(self, says: Callable[[list[Returned]], Any]) -> None:
         self._says = says
         self._returned: list[Returned] = []
-        self.began = 0
+        self.began = self.dismissed = 0
+
+    def dismiss(self) -> None:
+        self.dismissed += 1
 
     def answer(self, question: Question, seconds: float | None, keep: bool, twice: bool) -> Any:
         assert not keep
@@ -95,7 +98,8 @@ class Test:
 def found(says: Callable[[list[Returned]], Any], *planted: Planted) -> Observation | Accident:
     kernels: Any = Kernels()
     test: Any = Test(says)
-    return MutantTrials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN, *planted), 1.0)
+    trials = MutantTrials(kernels, test, kernels, test.dismiss)
+    return trials.of(SUBJECT, (AS_GIVEN, *planted), 1.0)
 
 
 def comparing(returned: list[Returned]) -> LaunchCalled | FinishedTest:
@@ -113,6 +117,15 @@ def test_each_kernel_is_tried() -> None:
     assert (right.right, right.verdict, right.calls) == (True, TrialVerdict.PASSED, 1)
     assert (wrong.right, wrong.verdict, wrong.calls) == (False, TrialVerdict.REJECTED, 1)
     assert wrong.error == "AssertionError: differs"
+
+
+def test_each_kernel_is_tried_in_a_new_process() -> None:
+    """A test that kept the first result of each call could compare the kernels with each other."""
+    kernels: Any = Kernels()
+    test: Any = Test(comparing)
+    trials = MutantTrials(kernels, test, kernels, test.dismiss)
+    trials.of(SUBJECT, (AS_GIVEN, WRONG), 1.0)
+    assert test.dismissed == test.began == 2
 
 
 def test_a_test_whose_process_dies_once_is_tried_again_from_its_start() -> None:
@@ -134,14 +147,15 @@ def test_calls_without_end_are_not_tried_again() -> None:
     """The process is in the middle of a call: it would take a new question for an answer."""
     kernels: Any = Kernels()
     test: Any = Test(lambda _: LaunchCalled((ONE,), {}))
-    assert isinstance(MutantTrials(kernels, test, kernels).of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
+    trials = MutantTrials(kernels, test, kernels, test.dismiss)
+    assert isinstance(trials.of(SUBJECT, (AS_GIVEN,), 1.0), Accident)
     assert test.began == 1
 
 
 def test_the_same_call_is_run_once() -> None:
     kernels: Any = Kernels()
     test: Any = Test(comparing)
-    tried = MutantTrials(kernels, test, kernels)
+    tried = MutantTrials(kernels, test, kernels, test.dismiss)
     tried.of(SUBJECT, (AS_GIVEN,), 1.0)
     tried.of(SUBJECT, (AS_GIVEN, WRONG), 1.0)
     assert kernels.ran == 2

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import bdb
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import jax
 import pytest
+
+from grader.sandbox import trace_worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these limits")
 
@@ -40,3 +45,24 @@ def test_limits_are_lowered_for_good(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     assert lines[:4] == ["CORE 0", f"FSIZE {256 << 20}", "NOFILE 200", f"DATA {8 << 30}"]
     assert lines[4] == "File too large"
+
+
+def test_many_threads_of_a_file_raise_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for where, name in (
+        (threading.Thread, "start"),
+        (bdb.Bdb, "set_trace"),
+        (jax.debug, "breakpoint"),
+    ):
+        monkeypatch.setattr(where, name, getattr(where, name))  # restores it
+    trace_worker.refuse()
+    end = threading.Event()
+
+    def start_many() -> None:
+        for _ in range(300):
+            threading.Thread(target=end.wait, daemon=True).start()
+
+    try:
+        with pytest.raises(trace_worker.TooManyThreads, match="128 threads are running"):
+            start_many()
+    finally:
+        end.set()

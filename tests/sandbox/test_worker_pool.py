@@ -245,7 +245,9 @@ def test_an_exception_in_the_worker_itself_is_shown(
     pool: WorkerPool, solved: Kata, repository: Repository
 ) -> None:
     """Nothing has called os._exit."""
-    broken = "import grader.sandbox.worker_files as f\nf.shortened = f.os.fstat = f.stat = None"
+    broken = (
+        "import grader.sandbox.worker_environment as f\nf.shortened = f.os.fstat = f.stat = None"
+    )
     repository.solve(solved, f"{repository.BODY}\n{broken}")
     grader = Grader(WorkerClient(WorkerQueues(pool)))
     found = grader.grade(solved, draw(solved.id, solved.key, 1)[0], 60).finding

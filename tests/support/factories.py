@@ -82,6 +82,7 @@ def evidence(
     production: bool = False,
     costs: bool = True,
     block_by_block: bool = False,
+    operations: int | None = None,
 ) -> TpuEvidence:
     """Evidence; by default the kernel has the same cost as par."""
     arrived = on_chips or at_par()
@@ -94,6 +95,7 @@ def evidence(
         block_by_block=block_by_block,
         outside_floats=outside_floats,
         full_precision=full_precision,
+        operations=operations,
     )
     return TpuEvidence(
         key=asked,

@@ -27,6 +27,54 @@ def constant_add_kernel(x_ref, o_ref):
     Check.RUNS,
     "platform_index, which depends on the platform",
 )
+
+
+def _at_an_edge(name: str, body: str, says: str) -> Hostile:
+    """A kernel that XLA on the CPU makes right, and a TPU does not."""
+    text = "import jax.numpy as jnp\ndef constant_add_kernel(x_ref, o_ref):\n    x = x_ref[...]\n"
+    return Hostile(name, text + body + LAUNCH, Check.VALUES, says)
+
+
+EDGES = (
+    _at_an_edge(
+        "a shift by all bits",
+        "    o_ref[...] = x + 10 + (x.astype(jnp.int32) << 32).astype(x.dtype)\n",
+        "right on the CPU only: shift_left",
+    ),
+    _at_an_edge(
+        "an integer divided by zero",
+        "    ones = jnp.ones(x.shape, jnp.int32)\n"
+        "    none = jnp.where(x * x < 0, ones, 0)\n"
+        "    o_ref[...] = x + 11 + jax.lax.div(ones, none).astype(x.dtype)\n",
+        "right on the CPU only: div",
+    ),
+    _at_an_edge(
+        "NaN as an integer",
+        "    o_ref[...] = x + 10 + jnp.sqrt(-1 - x * x).astype(jnp.int32).astype(x.dtype)\n",
+        "right on the CPU only: convert_element_type",
+    ),
+    _at_an_edge(
+        "the first of two maxima",
+        "    lane = jax.lax.broadcasted_iota(jnp.int32, (8, 256), 1)\n"
+        "    two = ((lane == 5) | (lane == 130)).astype(jnp.float32)\n"
+        "    first = jnp.argmax(two, axis=1, keepdims=True)[0, 0] == 5\n"
+        "    o_ref[...] = jnp.where(first, x + 10, x)\n",
+        "right on the CPU only: argmax",
+    ),
+    _at_an_edge(
+        "the sign of zero",
+        "    o_ref[...] = jnp.where(1 / -(x * x * 0) < 0, x + 10, x)\n",
+        "are wrong",
+    ),
+    _at_an_edge(
+        "the last count of a loop",
+        "    def turn(carry, _):\n"
+        "        return (carry[0] + 1, carry[1] + 2), None\n"
+        "    (last, ten), _ = jax.lax.scan(turn, (3, 0.0), None, length=5)\n"
+        "    o_ref[...] = x + jnp.where(last == 8, ten, 0).astype(x.dtype)\n",
+        "are wrong",
+    ),
+)
 LAUNCHES = (
     Hostile(
         "one index map for each platform",

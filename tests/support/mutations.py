@@ -48,13 +48,22 @@ FUNCTIONS = {
     "softmax": "log_softmax",
     "argsort": "sort",
 }
-COMPARED: dict[type[ast.cmpop], tuple[str, ...]] = {
-    ast.Eq: ("!=",),
-    ast.NotEq: ("==",),
-    ast.Lt: ("<=", ">"),
-    ast.LtE: ("<", ">="),
-    ast.Gt: (">=", "<"),
-    ast.GtE: (">", "<="),
+COMPARED: dict[type[ast.cmpop], str] = {
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Lt: ">",
+    ast.LtE: ">=",
+    ast.Gt: "<",
+    ast.GtE: "<=",
+}
+#: Comparisons with the same result except on one side of the edge, or on the edge itself.
+EDGES: dict[type[ast.cmpop], tuple[str, ...]] = {
+    ast.Eq: ("<=", ">="),
+    ast.NotEq: ("<", ">"),
+    ast.Lt: ("<=",),
+    ast.LtE: ("<",),
+    ast.Gt: (">=",),
+    ast.GtE: (">",),
 }
 SIGNS: dict[type[ast.operator], tuple[str, ...]] = {
     ast.Add: ("-",),
@@ -191,8 +200,18 @@ class _Finder:
 
     def _compare(self, node: ast.Compare) -> Iterator[Mutation]:
         old, left, right = node.ops[0], node.left, node.comparators[0]
-        for new in COMPARED.get(type(old), ()):
-            yield self._between(left, right, _symbol(old), new, "comparison")
+        if type(old) in COMPARED:
+            yield self._between(left, right, _symbol(old), COMPARED[type(old)], "comparison")
+        for new in EDGES.get(type(old), ()):
+            if not self._is_at_an_end(right, old, new):
+                yield self._between(left, right, _symbol(old), new, "edge")
+
+    def _is_at_an_end(self, right: ast.expr, old: ast.cmpop, new: str) -> bool:
+        """Whether the change matters only below 0, or past the last step."""
+        equal, source = isinstance(old, ast.Eq), self._source(right)
+        if source == "0":
+            return new == ("<=" if equal else ">")
+        return "num_programs(" in source and new == (">=" if equal else "<")
 
     def _binop(self, node: ast.BinOp) -> Iterator[Mutation]:
         old, left, right = _symbol(node.op), node.left, node.right

@@ -1,12 +1,14 @@
 """How many wrong versions of the solutions are rejected: mutants, graded as learners' files.
 
-    python -m tools.benchmarks.mutants [--count N] [--seeds 1,20] [--minutes M] [--out F] [WORD …]
+    python -m tools.benchmarks.mutants [--count N] [--seeds 1,20] [--minutes M] [--out F]
+                                       [--kinds edge,comparison] [--values] [WORD …]
 
 Small changes are made to the regions of all solutions (`tests/support/mutations.py`), the same
 number for each kata as far as it has so many, and the same in every run. Each is graded on the
 hidden cases of each seed, up to the first that rejects it: that fails, or gives fewer than three
 stars. What was found is added to FILE, a line of JSON each, and is not done again by the next run.
-Two processes share the work. WORDs choose katas by name.
+Two processes share the work. WORDs choose katas by name or track, --kinds the sorts of change. With
+--values only results are judged, which is enough for the edges of comparisons.
 
 It prints the share of mutants that are rejected, and lists those that survive. What survives
 because it changes nothing that matters is listed in `equivalent_mutants.toml`, with the reason.
@@ -88,25 +90,26 @@ def _stripped(lines: Sequence[str]) -> str:
     return "\n".join(line.strip() for line in lines)
 
 
-def chosen(count: int, words: Sequence[str]) -> list[Mutant]:
+def chosen(count: int, words: Sequence[str], kinds: Sequence[str] = ()) -> list[Mutant]:
     """`count` mutants, drawn over katas, and within a kata over kinds of change, evenly."""
     rows = [
-        _shuffled(kata)
+        _shuffled(kata, kinds)
         for kata in katas(ROOT, "solutions")
         if kata.key.kind is not KataKind.TEST  # right tests are many
-        and (not words or any(word in kata.name for word in words))
+        and (not words or any(word in kata.id for word in words))
     ]
     return list(itertools.islice(_dealt(rows), count))
 
 
-def _shuffled(kata: Kata) -> list[Mutant]:
+def _shuffled(kata: Kata, kinds: Sequence[str]) -> list[Mutant]:
     text = kata.solution.read_text()
     found = mutations(text, [(region.begin, region.end) for region in regions(text)])
     deck = random.Random(kata.name)
     deck.shuffle(found)
     by_kind: dict[str, list[Mutant]] = defaultdict(list)
     for mutation in found:
-        by_kind[mutation.kind].append(Mutant(kata, mutation, mutation.of(text)))
+        if not kinds or mutation.kind in kinds:
+            by_kind[mutation.kind].append(Mutant(kata, mutation, mutation.of(text)))
     return list(_dealt(list(by_kind.values())))
 
 
@@ -123,17 +126,20 @@ class Right(Exception):
     """The values are right."""
 
 
-def graded(asking: WorkerClient, mutant: Mutant, seed: int, root: Path) -> dict[str, Any]:
+def graded(
+    asking: WorkerClient, mutant: Mutant, seed: int, root: Path, only_values: bool = False
+) -> dict[str, Any]:
     """What becomes of a mutant on the hidden cases of a seed, as a line of the file.
 
-    Values of all cases come first: they are sooner known than what a compiler says. The cause is
-    not looked for.
+    Values of all cases come first: they are sooner known than what a compiler says, and with
+    `only_values` the rest isn't asked. The cause is not looked for.
     """
     wrong = with_text(mutant.kata, root, mutant.text)
     cases = draw(wrong.id, wrong.key, seed)
     judged, case = Judgement(State.PASSED, MAX_STARS), cases[0]
     values_first = [(case, False) for case in cases if not case.production]
-    for case, compiled in [*values_first, *((case, True) for case in cases)]:
+    then = [] if only_values else [(case, True) for case in cases]
+    for case, compiled in [*values_first, *then]:
         judged = _judged(asking, wrong, case, compiled)
         if judged.stars < MAX_STARS:
             break
@@ -169,7 +175,7 @@ def _judged(asking: WorkerClient, wrong: Kata, case: Case, compiled: bool) -> Ju
 def work(share: int, arguments: argparse.Namespace) -> None:
     """Grade every WORKERS-th kata's mutants until the time is over."""
     ends = time.monotonic() + 60 * arguments.minutes
-    every = chosen(arguments.count, arguments.words)
+    every = chosen(arguments.count, arguments.words, arguments.kinds)
     names = list(dict.fromkeys(mutant.kata.name for mutant in every))
     mine = set(names[share::WORKERS])
     lines = lines_of(arguments.out)
@@ -187,7 +193,7 @@ def work(share: int, arguments: argparse.Namespace) -> None:
                 return
             root = Path(folder) / f"{mutant.digest}-{seed}"
             root.mkdir()
-            line = json.dumps(graded(asking, mutant, seed, root))
+            line = json.dumps(graded(asking, mutant, seed, root, arguments.values))
             with arguments.out.open("a") as file:
                 file.write(line + "\n")
 
@@ -207,7 +213,8 @@ def equivalent() -> set[tuple[str, str, str]]:
 
 def told(arguments: argparse.Namespace) -> None:
     """Print what was found of the mutants that are chosen."""
-    wanted = {mutant.digest: mutant for mutant in chosen(arguments.count, arguments.words)}
+    every = chosen(arguments.count, arguments.words, arguments.kinds)
+    wanted = {mutant.digest: mutant for mutant in every}
     aside = equivalent()
     for seed in arguments.seeds:
         lines = [
@@ -241,6 +248,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=_seeds, default=(1, 20))
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=())
+    parser.add_argument("--values", action="store_true")
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.share is not None:

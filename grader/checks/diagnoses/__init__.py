@@ -29,6 +29,7 @@ __all__ = ["DIAGNOSES", "Diagnosis", "Suspect", "diagnose", "headline", "map_of_
 
 DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     uninitialized.shared_by_parallel_steps,
+    value_patterns.edge_of_an_operation,
     uninitialized.not_aliased,
     uninitialized.never_visited,
     uninitialized.padding_used,

@@ -44,7 +44,8 @@ class Suspect:
     which of the kernel's outputs it is, by position. Both are None where unknown. `padding` are the
     inputs whose padding alone makes NaN, None where unknown; `strict`: the strict interpreter ran
     it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
-    other results.
+    other results. `as_xla` is the result if the operation that `edge` describes is computed as by
+    XLA on the CPU.
     """
 
     result: Comparison
@@ -58,6 +59,8 @@ class Suspect:
     strict: bool = True
     unused: tuple[str, ...] = ()
     others: tuple[Comparison, ...] = ()
+    edge: str = ""
+    as_xla: Floats | None = None
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

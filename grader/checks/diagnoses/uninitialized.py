@@ -11,10 +11,12 @@ from grader.checks.compare import Comparison, Index
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
 from grader.checks.phrasing import count, listed
 from pallascope.model import (
+    PIPELINE_INPUT,
     FirstAccess,
     KernelCall,
     Operand,
     Role,
+    UnwrittenUse,
 )
 
 
@@ -121,6 +123,39 @@ def _kept(suspect: Suspect, place: tuple[Operand, int]) -> bool:
     """Whether the result has a dimension of the same size."""
     operand, axis = place
     return operand.array.shape[axis] in suspect.result.actual.shape
+
+
+def of_unwritten(use: UnwrittenUse, calls: Iterable[KernelCall]) -> Diagnosis:
+    """Values that change with the contents of memory that nothing has written."""
+    inputs = {operand.name for call in calls for operand in call.role(Role.INPUT)}
+    inputs.add(PIPELINE_INPUT)
+    padded = [name for name in use.buffers if name in inputs]
+    mine = [name for name in use.buffers if name not in inputs]
+    garbage = (
+        "Memory starts as whatever bits are there: the interpreter puts NaN and the "
+        "largest integers, and here a second run put random numbers."
+    )
+    if padded:
+        names = listed(padded)
+        return Diagnosis(
+            f"padding of {names} was used",
+            f"The padding of {names} was used: what lies past the array's edge in its last block. "
+            f"{garbage} jnp.nan_to_num replaces NaN only. Replace all padding by a neutral value "
+            "before you compute with it: jnp.where(mask, value, 0) for a sum or a product.",
+        )
+    if not mine:
+        return Diagnosis(
+            "memory that nothing has written changes the result",
+            f"The kernel uses memory that nothing has written. {garbage} Look for scratch, or an "
+            "output block, that is read before its first write.",
+        )
+    names = listed(mine)
+    return Diagnosis(
+        f"{names} used before {'it was' if len(mine) == 1 else 'they were'} written",
+        f"The result depends on {names} before the first write. {garbage} jnp.nan_to_num, a "
+        "comparison or a maximum only hides NaN. Write a first value, usually in the first step: "
+        "@pl.when(step == 0).",
+    )
 
 
 def no_steps(calls: Iterable[KernelCall]) -> Diagnosis | None:

@@ -32,6 +32,19 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
     )
 
 
+def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
+    """Right values, if an operation had XLA's result on the CPU, which a TPU's differs from."""
+    result, as_xla = suspect.result, suspect.as_xla
+    if as_xla is None or not result.close(as_xla, result.expected, result.allowed):
+        return None
+    name, _, _ = suspect.edge.partition(":")
+    return Diagnosis(
+        f"right on the CPU only: {name}",
+        "The result would be right if each operation computed what XLA does on the CPU. For some "
+        f"operands a TPU does not, and its result is used here. XLA's {suspect.edge}",
+    )
+
+
 def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
     """Every wrong row should be zero, because nothing contributes to it; others should not."""
     result = suspect.result

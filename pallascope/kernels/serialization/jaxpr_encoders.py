@@ -9,13 +9,20 @@ from typing import Any
 from jax.extend import core as public
 
 from pallascope.kernels.jax_internals import (
+    ArrayCopySemantics,
     DebugInfo,
     NameStack,
     SourceInfo,
     Traceback,
 )
 from pallascope.kernels.jax_internals import jax_core as core
-from pallascope.kernels.serialization.encoding import Form, NotSerializable, constructed, interned
+from pallascope.kernels.serialization.encoding import (
+    Form,
+    NotSerializable,
+    constructed,
+    interned,
+    member,
+)
 from pallascope.kernels.serialization.python_encoders import (
     REFUSED,
     FunctionName,
@@ -57,6 +64,7 @@ def equation_forms() -> Iterator[Form]:
         names = (*names, "consts")
     else:
         yield constructed(public.ClosedJaxpr, ("jaxpr", "consts"), "ClosedJaxpr", _sound_closed)
+    yield member(ArrayCopySemantics)  # of a device_put
     form = constructed(core.Jaxpr, names, "Jaxpr", _sound_jaxpr)
     yield dataclasses.replace(form, parts=lambda one: map(_no_tracers, form.parts(one)))
 
@@ -80,6 +88,8 @@ def _sound_literal(literal: Any) -> None:
 def _equation_parts(eqn: Any) -> tuple[Any, ...]:
     if peeks(eqn.primitive.name, eqn.params):
         raise NotSerializable("a debug print whose format looks into its values")
+    if any(target is not None for target in eqn.params.get("devices") or ()):
+        raise NotSerializable("a device_put to a device: call jax.device_put outside of the launch")
     where = eqn.source_info, eqn.ctx
     return eqn.invars, eqn.outvars, eqn.primitive, eqn.params, eqn.effects, *where
 

@@ -30,6 +30,13 @@ def over_heads(x: jax.Array) -> jax.Array:
     return lax.psum(x, "heads")
 
 
+def test_no_mesh(tmp_path: Path) -> None:
+    def action() -> None:
+        jax.shard_map(doubled, in_specs=P(), out_specs=P())(jnp.ones(8))
+
+    assert "Pass mesh=mesh to jax.shard_map" in told(action, str(tmp_path / "some.py"), b"")
+
+
 def test_a_mesh_that_is_manual_in_part(tmp_path: Path) -> None:
     """Raised only where it is run, on several devices."""
 

@@ -57,6 +57,12 @@ def test_an_operation_that_mosaic_gpu_lacks() -> None:
     assert (found.kind, found.message) == (GpuRefusalKind.PRIMITIVE, "Mosaic GPU can't do sort")
 
 
+def test_a_function_with_its_own_derivative() -> None:
+    found = refusal(launches.keeps_the_positive, X)
+    assert found.kind is GpuRefusalKind.PRIMITIVE
+    assert found.message == "Mosaic GPU can't do custom_jvp_call"
+
+
 def test_an_array_that_128_threads_cannot_share() -> None:
     found = refusal(launches.adds_one, struct("float32", 100))
     assert found.kind is GpuRefusalKind.LAYOUT

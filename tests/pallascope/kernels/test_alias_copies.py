@@ -133,9 +133,16 @@ def in_another_shape(x: Any) -> Any:
     return doubled(x.reshape(4, 512, 1024).reshape(2048, 1024))
 
 
+def behind_a_barrier(x: Any) -> Any:
+    """The other result of the barrier is read later, and x isn't."""
+    x, y = jax.lax.optimization_barrier((x, doubled(x * 3)))
+    return doubled(x), y
+
+
 @pytest.mark.parametrize(
     ("launch", "donated", "copied"),
     [
+        (behind_a_barrier, (0,), [[], []]),
         (twice, (0,), [[], []]),
         (twice, (), [[(0, KEPT)], []]),
         (and_itself, (), [[(0, KEPT)], [(0, LATER)]]),

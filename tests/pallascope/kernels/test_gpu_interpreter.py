@@ -6,12 +6,13 @@ from typing import Any
 
 import jax
 import jax.experimental.pallas.mosaic_gpu as plgpu
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pallascope.gpu.gpu_interpreter import run_interpreted
+from pallascope.gpu.gpu_interpreter import interpreted, run_interpreted
 from pallascope.gpu.gpus import named, traced_for
-from pallascope.kernels import NotSerializable, TracedLaunch
+from pallascope.kernels import NotSerializable, TracedLaunch, UnwrittenMemory
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import Role
 from tests.pallascope.support.gpu_launches import Struct, struct
@@ -106,3 +107,24 @@ def test_products_into_tensor_memory(adds: bool) -> None:
     else:
         expected = 2 * a.astype(np.float32) @ b.astype(np.float32)
         np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2e-3, atol=0.05)
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+def test_unwritten_shared_memory_can_hold_other_numbers(cleared: bool) -> None:
+    def launch(x: jax.Array) -> jax.Array:
+        def body(x_gmem: Any, o_gmem: Any, acc_smem: Any) -> None:
+            if cleared:
+                acc_smem[...] = jnp.zeros((SIZE,), jnp.float32)
+            acc_smem[...] = jnp.nan_to_num(acc_smem[...]) + x_gmem[...]
+            o_gmem[...] = acc_smem[...]
+
+        out = Struct(x.shape, x.dtype)
+        scratch = [plgpu.SMEM((SIZE,), jnp.float32)]
+        return plgpu.kernel(body, out_type=out, scratch_types=scratch)(x)
+
+    x, memory = np.arange(SIZE, dtype=np.float32), UnwrittenMemory()
+    with interpreted(carried(launch, struct("float32", SIZE)), [], memory) as program:
+        np.testing.assert_array_equal(program([x])[0], x)
+        with memory.drawn(1, memory.names):
+            (again,) = program([x])
+    assert (again == x).all() == cleared

@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 from jax.experimental.pallas.ops.gpu import hopper_matmul_mgpu
 
+from pallascope.gpu.gpu_interpreter import run_interpreted
 from pallascope.gpu.gpus import named, traced_for
 from pallascope.gpu.thread_block_hazards import ordering_hazards
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.model import GpuFault, GpuHazard, SourceFile
 from tests.pallascope.support import gpu_pipelines
-from tests.pallascope.support.gpu_launches import double_by_tma, one_wgmma, struct
+from tests.pallascope.support.gpu_launches import (
+    double_by_tma,
+    from_registers,
+    one_wgmma,
+    struct,
+)
 from tests.pallascope.support.gpu_pipelines import (
     A,
     B,
@@ -74,6 +80,23 @@ def test_what_a_kernel_does_by_a_table(
 )
 def test_nothing_is_said_of_a_right_one(launch: Launch, args: tuple[Any, ...]) -> None:
     assert faults_of(launch, *args) == ()
+
+
+@pytest.mark.parametrize(("commit", "told"), [(True, []), (False, [GpuHazard.NO_COMMIT])])
+def test_an_accumulator_that_begins_with_a_value(commit: bool, told: list[GpuHazard]) -> None:
+    launch = functools.partial(from_registers, commit=commit)
+    assert [fault.hazard for fault in faults_of(launch, struct("float16", 64, 64))] == told
+
+
+def test_an_accumulator_that_begins_with_a_value_is_interpreted() -> None:
+    b = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float16)
+    noted: list[str] = []
+    with traced_for(named("h100")):
+        (found,) = run_interpreted(TracedLaunch.of(from_registers, [b], {}), [b], noted)
+    product = np.ones((64, 64), np.float32) @ b.astype(np.float32)
+    wanted = np.stack([1 + product, 1 + 2 * product])
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=2e-3, atol=2e-2)
+    assert not noted
 
 
 def test_nothing_is_said_of_jax_s_own_matmul() -> None:

@@ -102,11 +102,13 @@ ATTRIBUTES = {
     "tpu_interpreter": (
         "DMA TOKEN_SHAPE_DTYPE _get_grid_point _get_parallel_dim_semantics "
         "_get_parallel_subgrid_size _get_randomized_grid_coordinates _get_shared_memory "
-        "_interpret_impls _interpret_jaxpr fail_on_exception interpret_pallas_call"
+        "_allocate_buffer _interpret_impls _interpret_jaxpr fail_on_exception interpret_pallas_call"
     ),
-    "tpu_interpreter_utils": "pad_to_block_dimension to_range",
+    "tpu_interpreter_utils": (
+        "get_uninitialized_array get_uninitialized_value pad_to_block_dimension to_range"
+    ),
     "xla_bridge": "get_backend local_devices",
-    "SharedMemory": "get_sempahores_with_nonzero_count",
+    "SharedMemory": ("get_buffer_content get_sempahores_with_nonzero_count store_buffer_content"),
 }
 
 

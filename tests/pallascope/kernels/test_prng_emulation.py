@@ -16,7 +16,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.prng_emulation import Generators, NotSeeded, stochastically_rounded
-from pallascope.model import Mode
+from pallascope.model import Mode, SameSeeds
 from pallascope.tpu.chips import named
 from pallascope.tpu.libtpu import CompilerUnavailable
 from pallascope.tpu.predict import predictions_of_launch
@@ -234,3 +234,128 @@ def test_cores_of_a_mesh_have_generators_of_their_own() -> None:
     by_step = ran(launch(seeded_by_step), 7)
     assert np.array_equal(first, by_step[: BLOCK[0]])
     assert np.array_equal(second, by_step[BLOCK[0] : 2 * BLOCK[0]])
+
+
+def compared(seeded: Callable[..., Any], most: int = 1, batch: int = 0) -> SameSeeds | None:
+    """The comparison of the seeds of a launch over 12 x 8 steps; `seeded` seeds, and draws."""
+
+    def kernel(seed_ref, _, o_ref):
+        i, j = pl.program_id(0), pl.program_id(1)
+        drawn = seeded(seed_ref[0], i, j)
+        bits = pltpu.prng_random_bits(BLOCK) if drawn is None else drawn
+        o_ref[...] = lax.bitcast_convert_type(bits, jnp.int32)
+
+    def once(seed: Any, x: Any = None) -> Any:
+        return pl.pallas_call(
+            kernel,
+            grid_spec=pltpu.PrefetchScalarGridSpec(
+                num_scalar_prefetch=1,
+                grid=(12, 8),
+                in_specs=[pl.BlockSpec(BLOCK, lambda *_: (0, 0))],
+                out_specs=pl.BlockSpec(BLOCK, lambda i, j, _: (i, j)),
+            ),
+            out_shape=jax.ShapeDtypeStruct((12 * BLOCK[0], 8 * BLOCK[1]), jnp.int32),
+        )(seed, jnp.zeros(BLOCK) if x is None else x)
+
+    def several(seed: Any) -> Any:
+        return jax.vmap(lambda x: once(seed, x))(jnp.zeros((batch, *BLOCK)))
+
+    chip, given = named("v5e"), np.array([7], np.int32)
+    with for_chip(chip.kind, chip.cores):
+        launch = TracedLaunch.of(several if batch else once, (given,), {})
+        return launch.same_seeds((given,), 0, most)
+
+
+def by_words(*words: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *at: pltpu.prng_seed(*(word(*at) for word in words))
+
+
+def by_key(number: Callable[..., Any]) -> Callable[..., Any]:
+    def seeded(seed, i, j):
+        key = jax.random.fold_in(jax.random.key(seed), number(i, j))
+        return jax.random.bits(key, BLOCK, jnp.uint32)
+
+    return seeded
+
+
+def by_strip(word: Callable[..., Any]) -> Callable[..., Any]:
+    def seeded(seed, i, j):
+        pl.loop(0, 6)(lambda strip: pltpu.prng_seed(seed, word(8 * i + j, strip)))
+
+    return seeded
+
+
+DIFFERENT = {
+    "two words": by_words(lambda s, i, j: s, lambda s, i, j: 8 * i + j),
+    "columns first": by_words(lambda s, i, j: i + 12 * j, lambda s, i, j: s),
+    "one word": by_words(lambda s, i, j: s * pl.num_programs(0) * 8 + 8 * i + j),
+    "packed": by_words(lambda s, i, j: (s << 16) | (8 * i + j)),
+    "mixed": by_words(lambda s, i, j: s * 1000003 ^ (8 * i + j) * -1640531535),
+    "a key": by_key(lambda i, j: 8 * i + j),
+    "in a loop": by_strip(lambda block, strip: 6 * block + strip),
+    "under a condition": lambda s, i, j: pl.when(i >= 0)(lambda: pltpu.prng_seed(s, 8 * i + j)),
+}
+#: By name: the seeding, and whether two steps are seeded alike, or the same step by two seeds.
+ALIKE: dict[str, tuple[Callable[..., Any], bool, bool]] = {
+    "a stride of 4": (by_words(lambda s, i, j: s, lambda s, i, j: 4 * i + j), True, False),
+    "strides swapped": (by_words(lambda s, i, j: s, lambda s, i, j: i + 8 * j), True, False),
+    "modulo 16": (by_words(lambda s, i, j: s, lambda s, i, j: (8 * i + j) % 16), True, False),
+    "a key of a stride": (by_key(lambda i, j: 4 * i + j), True, False),
+    "a condition": (
+        lambda s, i, j: pl.when(i >= 0)(lambda: pltpu.prng_seed(s, 4 * i + j)),
+        True,
+        False,
+    ),
+    "a loop": (by_strip(lambda block, strip: 6 * block + strip % 4), True, True),
+    "a loop into the next block": (by_strip(lambda block, strip: 4 * block + strip), True, False),
+    "8 bits of the seed": (
+        by_words(lambda s, i, j: s & 255, lambda s, i, j: 8 * i + j),
+        False,
+        True,
+    ),
+    "seed modulo 1000": (
+        by_words(lambda s, i, j: s % 1000, lambda s, i, j: 8 * i + j),
+        False,
+        True,
+    ),
+    "a sum": (by_words(lambda s, i, j: s + 8 * i + j), False, False),
+    "a sum with gaps": (by_words(lambda s, i, j: s + 1000 * (8 * i + j)), False, False),
+    "a product that is too small": (by_words(lambda s, i, j: s * 64 + 8 * i + j), False, False),
+    "a sum in one of two words": (
+        by_words(lambda s, i, j: s + i, lambda s, i, j: j),
+        False,
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_steps_and_seeds_that_all_differ(name: str) -> None:
+    assert compared(DIFFERENT[name]) is None
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_steps_or_seeds_that_are_alike(name: str) -> None:
+    seeded, same_seed, same_step = ALIKE[name]
+    found = compared(seeded)
+    assert found
+    assert (found.seeds[0] == found.seeds[1], found.steps[0] == found.steps[1]) == (
+        same_seed,
+        same_step,
+    )
+
+
+def test_results_of_the_same_bits_share_seeds() -> None:
+    """A batch of two results that are dropped alike; but no block may be like another block."""
+    alike, stride = DIFFERENT["two words"], ALIKE["a stride of 4"][0]
+    assert compared(alike, most=2, batch=2) is None
+    assert compared(alike, most=1, batch=2)
+    assert compared(stride, most=2, batch=2)
+
+
+def test_a_seed_that_depends_on_data_is_not_compared() -> None:
+    def seeded(seed, i, j):
+        pltpu.prng_seed(jnp.sum(jnp.zeros(BLOCK)).astype(jnp.int32))
+        pl.loop(0, i)(lambda strip: pltpu.prng_seed(seed, strip))
+
+    assert compared(seeded) is None

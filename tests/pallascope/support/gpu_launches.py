@@ -82,6 +82,47 @@ def one_wgmma(
     )(a, b)
 
 
+def from_registers(b: Array, commit: bool = True) -> Array:
+    """1 + ones @ b, and 1 + 2 x ones @ b, by two blocks.
+
+    An accumulator begins with a value, and a left operand is in registers.
+    """
+
+    def body(b_gmem: Any, o_gmem: Any, b_smem: Any, o_smem: Any, here: Any) -> None:
+        plgpu.copy_gmem_to_smem(b_gmem, b_smem, here)
+        plgpu.barrier_wait(here)
+        ones = plgpu.layout_cast(jnp.ones((64, b.shape[0]), b.dtype), plgpu.Layout.WGMMA)
+        start = jnp.full((64, b.shape[1]), 1.0, jnp.float32)
+        start = plgpu.layout_cast(start, plgpu.Layout.WGMMA)
+        block = lax.axis_index("i")
+
+        def multiply(acc: Any) -> None:
+            plgpu.wgmma(acc, ones, b_smem)
+
+            @pl.when(block == 1)
+            def _() -> None:
+                plgpu.wgmma(acc, ones, b_smem)
+
+        o: Any = pl.run_state(multiply)(plgpu.ACC.init(start))  # pyright: ignore
+        o_smem[...] = o.astype(o_smem.dtype)
+        if commit:
+            plgpu.commit_smem()
+        plgpu.copy_smem_to_gmem(o_smem, o_gmem.at[block])
+        plgpu.wait_smem_to_gmem(0)
+
+    return plgpu.kernel(
+        body,
+        out_type=Struct((2, 64, b.shape[1]), b.dtype),
+        scratch_types=(
+            plgpu.SMEM(b.shape, b.dtype, transforms=USUAL),
+            plgpu.SMEM((64, b.shape[1]), b.dtype, transforms=USUAL),
+            plgpu.Barrier(),
+        ),
+        grid=(2,),
+        grid_names=("i",),
+    )(b)
+
+
 def whole(x: Array, of: Callable[[Array], Array], threads: int = 0) -> Array:
     """`of(x)` by registers alone: all of x at once, by one warpgroup or by several."""
 
@@ -95,6 +136,10 @@ def whole(x: Array, of: Callable[[Array], Array], threads: int = 0) -> Array:
 
 def sorts(x: Array) -> Array:
     return whole(x, jnp.sort)
+
+
+def keeps_the_positive(x: Array) -> Array:
+    return whole(x, jax.nn.relu)
 
 
 def adds_one(x: Array) -> Array:

@@ -4,7 +4,7 @@
 
 """Both axes arbitrary: right everywhere, with one of a v5p's cores.
 
-Stars: 3
+Stars: 2 (the other core of a v5p has no work)
 """
 
 

@@ -119,3 +119,49 @@ def tiled_vector_add(x, y, *, bn):
             pltpu.SemaphoreType.DMA((2,)),
         ],
     )(x, y)
+
+
+# ---- named_refs ----
+
+"""Passes x and y in a dict, and the kernel takes their Refs from one.
+
+Stars: 3
+"""
+
+
+def tiled_vector_add_kernel(given, o_ref):
+    o_ref[...] = given["x"][...] + given["y"][...]
+
+
+def tiled_vector_add(x, y, *, bn=65536):
+    spec = pl.BlockSpec((bn,), lambda i: (i,))
+    return pl.pallas_call(
+        tiled_vector_add_kernel,
+        grid=(pl.cdiv(x.shape[0], bn),),
+        in_specs=[{"x": spec, "y": spec}],
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+    )({"x": x, "y": y})
+
+
+# ---- into_an_empty_array ----
+
+"""Gives the result the place of an array that nothing has written.
+
+Stars: 3
+"""
+
+
+def tiled_vector_add(x, y, *, bn=65536):
+    def body(x_ref, y_ref, _, o_ref):
+        o_ref[...] = x_ref[...] + y_ref[...]
+
+    spec = pl.BlockSpec((bn,), lambda i: (i,))
+    return pl.pallas_call(
+        body,
+        grid=(x.shape[0] // bn,),
+        in_specs=[spec, spec, pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        input_output_aliases={2: 0},
+    )(x, y, pl.empty_like(x))

@@ -37,3 +37,27 @@ def merge_kernel(parts_ref, lses_ref, o_ref):
         acc = old_weight * acc + weight * parts_ref[p]
         largest = new
     o_ref[...] = jnp.where(total > 0, acc / jnp.where(total > 0, total, 1), 0).astype(o_ref.dtype)
+
+
+# ---- finite_merge ----
+
+"""Merges with weights that are finite in each branch of a jnp.where.
+
+Stars: 3
+"""
+
+
+def end_of_split(part_ref, lse_ref, m_ref, l_ref, acc_ref):
+    there = l_ref[...] > 0
+    summed = jnp.where(there, l_ref[...], 1.0)
+    part_ref[...] = jnp.where(there, acc_ref[...] / summed, 0.0)
+    lse_ref[...] = jnp.where(there, m_ref[...] + jnp.log(summed), -jnp.inf)
+
+
+def merge_kernel(parts_ref, lses_ref, o_ref):
+    lse = lses_ref[...]
+    m = lse.max(axis=0, keepdims=True)
+    weight = jnp.exp(lse - jnp.where(jnp.isfinite(m), m, 0.0))
+    total = weight.sum(axis=0)
+    o = (parts_ref[...] * weight).sum(axis=0) / jnp.where(total > 0, total, 1.0)
+    o_ref[...] = jnp.where(total > 0, o, 0.0).astype(o_ref.dtype)

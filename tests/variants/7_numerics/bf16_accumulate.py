@@ -40,3 +40,23 @@ def bf16_accumulate_kernel(x_ref, w_ref, o_ref, total_ref, norm_ref):
     norm = jnp.where(first, 0, norm_ref[...]) + jnp.sum(w, axis=0)[None]
     total_ref[...], norm_ref[...] = total, norm
     o_ref[...] = total / norm
+
+
+# ---- select_the_first ----
+
+"""Chooses by jnp.where whether a step begins a sum or adds to it.
+
+Stars: 3
+"""
+
+
+def bf16_accumulate_kernel(x_ref, w_ref, o_ref, total_ref, norm_ref):
+    k = pl.program_id(1)
+    x, w = (ref[...].astype(jnp.float32) for ref in (x_ref, w_ref))
+    parts = (x * w).sum(axis=0, keepdims=True), w.sum(axis=0, keepdims=True)
+    for ref, part in zip((total_ref, norm_ref), parts, strict=True):
+        ref[...] = jnp.where(k == 0, part, ref[...] + part)
+
+    @pl.when(k == pl.num_programs(1) - 1)
+    def _():
+        o_ref[...] = total_ref[...] / norm_ref[...]

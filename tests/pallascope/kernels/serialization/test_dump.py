@@ -64,6 +64,10 @@ def large_literal(x: Any) -> Any:
     return x + jnp.multiply(table, 2)[0]  # here
 
 
+def to_a_device(x: Any) -> Any:
+    return jax.device_put(x, jax.devices()[0])  # here
+
+
 class Tree:
     """A class that JAX learns to take apart."""
 
@@ -90,6 +94,7 @@ REFUSED: tuple[tuple[Callable[..., Any], str], ...] = (
     (own_operation, "the operation reshape, which is not one of JAX's own"),
     (own_operation_in_a_kernel, "the operation reshape, which is not one of JAX's own"),
     (checked, "a pl.debug_check"),
+    (to_a_device, "a device_put to a device"),
     (flags, "the flags of CompilerParams"),
     (large_constant, "a constant float32[5242880] of 20 MiB"),
     (large_literal, "a constant float32[5242880] of 20 MiB"),

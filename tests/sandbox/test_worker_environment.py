@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import worker_files
-from grader.sandbox.worker_files import WorkerFiles
+from grader.sandbox import worker_environment
+from grader.sandbox.worker_environment import WorkerFiles
 
 MOVES_IN = """
 import os, pathlib, sys, tempfile
-from grader.sandbox.worker_files import WorkerFiles
+from grader.sandbox.worker_environment import WorkerFiles
 WorkerFiles(pathlib.Path(sys.argv[1])).move_in()
 print("printed", os.getcwd(), tempfile.gettempdir(), os.environ["TMPDIR"])
 print("complained", sys.stdin.read(), file=sys.stderr)
@@ -55,7 +55,7 @@ def test_what_is_no_file_is_not_read(files: WorkerFiles, tmp_path: Path, instead
 def test_of_much_text_the_beginning_is_read(
     files: WorkerFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_files, "READ_MOST", 3)
+    monkeypatch.setattr(worker_environment, "READ_MOST", 3)
     files.out.write_text("abcdefg")
     assert files.printed() == "abc\n… 4 bytes more"
 
@@ -63,7 +63,7 @@ def test_of_much_text_the_beginning_is_read(
 def test_of_much_stderr_the_end_is_read(
     files: WorkerFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_files, "COMPLAINT_MOST", 3)
+    monkeypatch.setattr(worker_environment, "COMPLAINT_MOST", 3)
     files.err.write_text("abcdefg")
     assert files.complained() == "efg"
 

@@ -1,0 +1,241 @@
+"""Values at production size, where only a few blocks are computed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from grader.checks import values
+from grader.checks.evidence import TpuEvidence
+from grader.grading.ladder import verdict
+from grader.verdict import Check, Finding, State
+from pallascope.kernels import TracedLaunch
+from pallascope.kernels.block_samples import Repeated
+from pallascope.model import Accident, ArrayType, BlockSample, Reference
+from pallascope.tools.arrays import PERIOD, drawn_like, from_numpy, in_float64, to_numpy
+from tests.support.factories import attempt, evidence
+
+M, N, K, BLOCK = 2048, 1024, 1024, 128
+SHAPES = [(M, K), (K, N)]
+CONTENTS = [np.random.default_rng(n).standard_normal(PERIOD).astype(np.float32) for n in (0, 1)]
+WHOLE = [np.resize(one, shape) for one, shape in zip(CONTENTS, SHAPES, strict=True)]
+
+
+def body(x_ref: Any, y_ref: Any, o_ref: Any, acc_ref: Any) -> None:
+    @pl.when(pl.program_id(2) == 0)
+    def _() -> None:
+        acc_ref[...] = jnp.zeros_like(acc_ref)
+
+    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...])
+
+    @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
+    def _() -> None:
+        o_ref[...] = acc_ref[...]
+
+
+def zeros(_x: Any, _y: Any, o_ref: Any, _acc: Any) -> None:
+    o_ref[...] = jnp.zeros_like(o_ref)
+
+
+def first_product(x_ref: Any, y_ref: Any, o_ref: Any, _acc: Any) -> None:
+    o_ref[...] = jnp.dot(x_ref[...], y_ref[...])
+
+
+def matmul(
+    x: Any,
+    y: Any,
+    kernel: Callable[..., None] = body,
+    rows: int = M,
+    terms: int = K,
+    row: Callable[[Any], Any] = lambda i: i,
+    bm: int = BLOCK,
+) -> Any:
+    """A tiled matmul; the arguments make it a wrong one."""
+    return pl.pallas_call(
+        kernel,
+        grid=(rows // bm, N // BLOCK, terms // BLOCK),
+        in_specs=[
+            pl.BlockSpec((bm, BLOCK), lambda i, j, k: (row(i), k)),
+            pl.BlockSpec((BLOCK, BLOCK), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((bm, BLOCK), lambda i, j, k: (i, j)),
+        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((bm, BLOCK), jnp.float32)],
+    )(x, y)
+
+
+def launched(launch: Callable[..., Any], *args: Any) -> TracedLaunch:
+    return TracedLaunch.of(launch, args or [jax.ShapeDtypeStruct(s, "float32") for s in SHAPES], {})
+
+
+def sampled(launch: Callable[..., Any]) -> BlockSample:
+    inputs = list(zip(CONTENTS, SHAPES, strict=True))
+    return launched(launch).block_sample(inputs, seed=3)
+
+
+@functools.cache
+def par() -> BlockSample:
+    return sampled(matmul)
+
+
+def judged(own: BlockSample | Accident, solution: BlockSample | None = None) -> TpuEvidence:
+    results = (ArrayType("float32", (M, N)),)
+    reference = Reference(("x", "y"), (), {}, (), results, ("",), K)
+    given = evidence(attempt(), reference, production=True)
+    return dataclasses.replace(
+        given,
+        sizes="M=2048, N=1024",
+        own_sample=lambda: own,
+        par_sample=lambda: solution or par(),
+    )
+
+
+def finding(own: BlockSample | Accident) -> Finding | None:
+    return values.check_production(judged(own))
+
+
+def test_a_sample_has_the_right_values() -> None:
+    (result,) = par().results
+    at, got = to_numpy(result.at), in_float64(result.values)
+    assert 3 * BLOCK * BLOCK <= at.size <= 4 * BLOCK * BLOCK
+    assert {0, M * N - 1} <= set(at.tolist())
+    product = WHOLE[0].astype(np.float64) @ WHOLE[1].astype(np.float64)
+    np.testing.assert_allclose(got, product.reshape(-1)[at], atol=1e-2)
+    assert result.unwritten is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (functools.partial(matmul, kernel=zeros), "is 0, expected"),
+        (functools.partial(matmul, kernel=first_product), "elements are wrong"),
+        (functools.partial(matmul, terms=K // 2), "elements are wrong"),
+        (functools.partial(matmul, terms=K - BLOCK), "elements are wrong"),
+        (functools.partial(matmul, rows=M - BLOCK), "no grid step writes element (1920, 0)"),
+        (functools.partial(matmul, row=lambda i: i % 8), "elements are wrong"),
+        (lambda x, y: matmul(x, y) * 0.5, "elements are wrong"),
+        (lambda x, y: matmul(x + 1, y), "elements are wrong"),
+    ],
+    ids=["zeros", "first", "half", "last k", "last rows", "modulo", "outside", "before"],
+)
+def test_another_computation_is_rejected(wrong: Callable[..., Any], says: str) -> None:
+    found = finding(sampled(wrong))
+    assert found is not None
+    assert found.check is Check.VALUES
+    assert says in found.message
+    assert "M=2048, N=1024" in found.message
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        functools.partial(matmul, bm=256),
+        lambda x, y: matmul(jnp.flip(jnp.flip(x)), y),
+        lambda x, y: matmul(x, y).reshape(-1).reshape(M, N),
+        lambda x, y: jnp.transpose(jnp.transpose(matmul(x, y))),
+    ],
+    ids=["other blocks", "before", "reshaped", "transposed"],
+)
+def test_the_same_computation_is_accepted(right: Callable[..., Any]) -> None:
+    own = sampled(right)
+    assert own.results, own.why_not
+    assert finding(own) is None
+
+
+@pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("died", "")])
+def test_without_a_sample_nothing_is_found(own: BlockSample | Accident) -> None:
+    assert finding(own) is None
+
+
+def test_a_wrong_result_at_production_size_fails_the_kata() -> None:
+    half = functools.partial(matmul, terms=K // 2)
+    given = judged(sampled(half))
+    found = values.check_production(given)
+    assert found is not None
+    trace = launched(half).trace()
+    judgement = verdict(dataclasses.replace(given, attempt=attempt(traced=trace)))
+    assert (judgement.state, judgement.stars, judgement.finding) == (State.FAILED, 0, found)
+
+
+def running_sum(x_ref: Any, o_ref: Any, before_ref: Any) -> None:
+    @pl.when(pl.program_id(1) == 0)
+    def _() -> None:
+        before_ref[...] = jnp.zeros_like(before_ref)
+
+    before_ref[...] += x_ref[...]
+    o_ref[...] = before_ref[...]
+
+
+def test_scratch_may_carry_something_over() -> None:
+    """The last block depends on 31 steps that write other blocks."""
+
+    def launch(x: Any) -> Any:
+        spec = pl.BlockSpec((8, 128), lambda i, j: (i, j))
+        scratch = [pltpu.VMEM((8, 128), x.dtype)]
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        how = {"grid": (4, 32), "in_specs": [spec], "out_specs": spec, "scratch_shapes": scratch}
+        return pl.pallas_call(running_sum, out_shape=out, **how)(x)
+
+    x = np.random.default_rng(0).integers(-9, 9, (32, 4096)).astype(np.float32)
+    (result,) = launched(launch, x).block_sample([x], seed=1).results
+    expected = x.reshape(32, 32, 128).cumsum(axis=1).reshape(-1)
+    at = to_numpy(result.at)
+    assert x.size - 1 in at
+    np.testing.assert_array_equal(to_numpy(result.values), expected[at])
+
+
+def test_kernels_in_a_chain_and_ragged_edges() -> None:
+    def twice(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = 2 * x_ref[...]
+
+    def doubled(x: Any, block: tuple[int, int]) -> Any:
+        spec = pl.BlockSpec(block, lambda i, j: (i, j))
+        grid = tuple(-(-n // b) for n, b in zip(x.shape, block, strict=True))
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(twice, grid=grid, in_specs=[spec], out_specs=spec, out_shape=out)(x)
+
+    x = np.arange(100 * 300, dtype=np.float32).reshape(100, 300)
+    chain = launched(lambda x: doubled(doubled(x, (16, 128)), (24, 256)), x)
+    (result,) = chain.block_sample([x], seed=1).results
+    np.testing.assert_array_equal(to_numpy(result.values), 4 * to_numpy(result.at))
+
+
+def test_kernels_that_copy_by_themselves_are_not_sampled() -> None:
+    def copied(x_ref: Any, o_ref: Any, sem: Any) -> None:
+        pltpu.async_copy(x_ref, o_ref, sem).wait()
+
+    any_memory = pl.BlockSpec(memory_space=pl.ANY)
+    launch = pl.pallas_call(
+        copied,
+        in_specs=[any_memory],
+        out_specs=any_memory,
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        scratch_shapes=[pltpu.SemaphoreType.DMA],
+    )
+    x = np.zeros((8, 128), np.float32)
+    sample = launched(launch, x).block_sample([x], seed=1)
+    assert (sample.results, sample.why_not) == ((), "its kernel copies from or to HBM itself")
+
+
+def test_blocks_of_repeated_values() -> None:
+    values_, shape = np.arange(7), (5, 6, 11)
+    whole = np.resize(values_, shape)
+    part = Repeated(values_, shape).box([1, 2, 3], [2, 4, 8])
+    np.testing.assert_array_equal(part, whole[1:3, 2:6, 3:])
+
+
+def test_drawn_values_are_finite_and_those_of_the_array() -> None:
+    drawn = to_numpy(drawn_like(from_numpy(np.array([0.25, np.inf, np.nan, 8])), "bfloat16", 1))
+    assert set(drawn.astype(np.float32).tolist()) == {0.25, 1}
+    assert drawn.size == PERIOD
+    codes = to_numpy(drawn_like(from_numpy(np.array([-7, 5], np.int8)), "int8", 1))
+    assert set(codes.tolist()) == {-7, 5}

@@ -1,0 +1,93 @@
+"""The katas whose results are sampled at production size, and the CPU seconds of one sample.
+
+    python tools/benchmarks/block_samples.py [NAMES]
+
+Prints for each kata for TPUs with a production case the number of computed elements, or the reason
+why no block of its solution can be computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from grader.exercise.key_tables import MESH  # noqa: E402
+from grader.sandbox.worker_environment import environment  # noqa: E402
+from grader.verdict import Device  # noqa: E402
+from pallascope.model import Mode  # noqa: E402
+
+os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+
+from grader.exercise import specs  # noqa: E402
+from grader.exercise.cases import hidden_cases  # noqa: E402
+from grader.exercise.catalog import Kata, katas  # noqa: E402
+from pallascope.kernels import TracedLaunch, for_chip  # noqa: E402
+from pallascope.model import BlockSample  # noqa: E402
+from pallascope.tools.arrays import (  # noqa: E402
+    drawn_like,
+    dtype_of,
+    from_numpy,
+    to_numpy,
+)
+from pallascope.tools.files import load_module  # noqa: E402
+from pallascope.tpu import chips  # noqa: E402
+
+
+def sampled(kata: Kata, seed: int) -> tuple[BlockSample, float]:
+    """The sample of a kata's solution, and its CPU seconds."""
+    module, (*_, hidden, case) = load_module(kata.solution), hidden_cases(kata, seed)
+    reference = specs.reference(module, kata.name, case, evaluated=False)
+    alike = specs.drawn_inputs(module, kata.name, hidden)
+    inputs = [
+        to_numpy(own)
+        if own.data
+        else (to_numpy(drawn_like(from_numpy(np.asarray(other)), own.dtype, at)), own.shape)
+        for at, (own, other) in enumerate(zip(reference.inputs, alike, strict=True))
+    ]
+    structs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in reference.inputs]
+    keywords: dict[str, Any] = dict(reference.keywords)
+    chip = chips.named("v5e" if kata.key.cores == 1 else "v5p")
+    with for_chip(chip.kind, chip.cores, kata.key.mesh):
+        if kata.key.mesh:
+            keywords[MESH] = jax.sharding.get_abstract_mesh()
+        launch = TracedLaunch.of(getattr(module, kata.name), structs, keywords)
+        started = time.process_time()
+        return launch.block_sample(inputs, case.seed), time.process_time() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    spent: list[float] = []
+    reasons = 0
+    for kata in katas(ROOT, "solutions"):
+        key = kata.key
+        asked = key.target.name == "tpu" and key.production and key.kernel
+        if not asked or not any(name in kata.id for name in options.names or ("",)):
+            continue
+        sample, seconds = sampled(kata, options.seed)
+        spent.append(seconds)
+        reasons += bool(sample.why_not)
+        sizes = ", ".join(f"{math.prod(result.at.shape):,}" for result in sample.results)
+        print(f"{kata.id:48} {seconds:5.2f} s  {sample.why_not or sizes}", flush=True)
+    if spent:
+        print(f"{len(spent) - reasons} of {len(spent)} sampled; ", end="")
+        print(f"median {statistics.median(spent):.2f} s, worst {max(spent):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
