@@ -21,8 +21,8 @@ from typing import Any
 from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator
-from pallascope.kernels.jaxprs import Shaped, called, expanded, inner_jaxprs, sites
-from pallascope.kernels.outside_kernels import is_bitcast, is_identity, keeps_order
+from pallascope.kernels.jaxprs import Shaped, called, expanded, inner_jaxprs, is_identity, sites
+from pallascope.kernels.outside_kernels import is_bitcast, keeps_order
 from pallascope.kernels.pallas_params import KERNELS, grid_mapping, is_pallas_call
 from pallascope.model import CopyReason, XlaCopy
 

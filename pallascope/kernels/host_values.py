@@ -32,13 +32,13 @@ from pallascope.kernels.jaxprs import (
     called,
     has_effects,
     inner_jaxprs,
+    is_identity,
     is_scalar,
     loop_constants,
     memory_space,
     primitives,
 )
 from pallascope.kernels.manual_dma import copied_into_smem
-from pallascope.kernels.outside_kernels import is_identity
 from pallascope.kernels.pallas_params import (
     KERNELS,
     body,

@@ -292,3 +292,24 @@ class Rewriter:
             same = all(new is old for new, old in zip(members, value, strict=True))
             return value if same else type(value)(members)
         return value
+
+
+#: Operations that return their operands unchanged.
+_IDENTITIES = ("copy", "copy_p", "device_put", "name", "optimization_barrier", "stop_gradient")
+#: Operations that return their operand if the result has its shape and dtype.
+_OFTEN_IDENTITIES = (
+    *("concatenate", "convert_element_type", "dynamic_slice", "sharding_constraint", "split"),
+    "tile",
+)
+
+
+def is_identity(eqn: core.JaxprEqn) -> bool:
+    """Whether XLA replaces the results of an operation by its first operands."""
+    name = eqn.primitive.name
+    if name in _IDENTITIES:
+        return True
+    arrays: list[Any] = [var.aval for var in (*eqn.invars[:1], *eqn.outvars)]
+    if name not in _OFTEN_IDENTITIES or len(arrays) != 2:
+        return False
+    given, made = arrays
+    return given.shape == made.shape and given.dtype == made.dtype

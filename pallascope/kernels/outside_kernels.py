@@ -63,6 +63,7 @@ from pallascope.kernels.jaxprs import (
     first_use,
     has_effects,
     inner_jaxprs,
+    is_identity,
     primitives,
     repetitions,
 )
@@ -78,26 +79,6 @@ MAX_CONSTANT_BYTES = 4 << 10
 _LANES = 128
 _WORD = 32  # bits; narrower elements are packed into words
 _ROWS = 8  # a tile's rows of words
-
-#: Operations that return their operands unchanged.
-_IDENTITIES = ("copy", "copy_p", "device_put", "name", "optimization_barrier", "stop_gradient")
-#: Operations that return their operand if the result has its shape and dtype.
-_OFTEN_IDENTITIES = (
-    *("concatenate", "convert_element_type", "dynamic_slice", "sharding_constraint", "split"),
-    "tile",
-)
-
-
-def is_identity(eqn: core.JaxprEqn) -> bool:
-    """Whether XLA replaces the results of an operation by its first operands."""
-    name = eqn.primitive.name
-    if name in _IDENTITIES:
-        return True
-    arrays: list[Any] = [var.aval for var in (*eqn.invars[:1], *eqn.outvars)]
-    if name not in _OFTEN_IDENTITIES or len(arrays) != 2:
-        return False
-    given, made = arrays
-    return given.shape == made.shape and given.dtype == made.dtype
 
 
 def is_bitcast(eqn: core.JaxprEqn, from_kernel: bool = True, to_kernel: bool = True) -> bool:
