@@ -146,10 +146,10 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
         return _complained(evidence, calls, diagnosis)
-    if diagnosis is None and evidence.observed.unwritten:
-        diagnosis = of_unwritten(evidence.observed.unwritten, calls)
     if diagnosis is None or diagnosis.vague:
         diagnosis = known_mistake(results, evidence.resembles, diagnosis)
+    if diagnosis is None and evidence.observed.unwritten:
+        diagnosis = of_unwritten(evidence.observed.unwritten, calls)
     return _finding(evidence, result, diagnosis)
 
 

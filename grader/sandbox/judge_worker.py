@@ -193,6 +193,8 @@ def _run(question: RunTrace) -> RunResult:
                 except CopiesDiffer as differ:
                     device_log.faults.append(differ.fault)
                     raise
+                if axes:
+                    device_log.finish()
                 for over in watch.left_over if axes else ():
                     device_log.left(over)
                 result = RunResult(

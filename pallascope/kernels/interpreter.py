@@ -265,6 +265,7 @@ class UnwrittenMemory:
         self._numbers = itertools.count()
         self._arrays: dict[int, tuple[Any, tuple[slice, ...] | None]] = {}
         self._operands: Iterator[str] = iter(())
+        self._others = ""  # the name of buffers that the kernel's program doesn't name
         self._scoped: dict[int, Iterator[str]] = {}
         self._draw: tuple[int, Collection[str], bool] | None = None
         self._allocate: Sequence[Any] = ()
@@ -321,6 +322,7 @@ class UnwrittenMemory:
             yield
             return
         allocate = (getattr(tpu_interpreter, "_allocate_buffer", None),)
+        self._others = PIPELINES
         with (
             _wrapped(tpu_interpreter, "interpret_pallas_call", self._interpreted),
             _wrapped(SharedMemory, "get_buffer_content", self._read_tiles),
@@ -366,7 +368,7 @@ class UnwrittenMemory:
     def _asking(self, allocate: Any, *args: Any) -> Callable[..., Any]:
         source_info = getattr(allocate, "keywords", {}).get("source_info")
         scope = self._operands if source_info is None else self._scoped.get(id(source_info))
-        name = next(scope or iter(()), PIPELINES)
+        name = next(scope or iter(()), self._others)
         if id(args[-1]) not in self._arrays:
             return allocate
         array, written = self._arrays[id(args[-1])]

@@ -130,7 +130,7 @@ def of_unwritten(use: UnwrittenUse, calls: Iterable[KernelCall]) -> Diagnosis:
     inputs = {operand.name for call in calls for operand in call.role(Role.INPUT)}
     inputs.add(PIPELINE_INPUT)
     padded = [name for name in use.buffers if name in inputs]
-    mine = [name for name in use.buffers if name not in inputs]
+    mine = [name for name in use.buffers if name and name not in inputs]
     garbage = (
         "Memory starts as whatever bits are there: the interpreter puts NaN and the "
         "largest integers, and here a second run put random numbers."
