@@ -434,7 +434,12 @@ def _wrapped(of: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
     if usual is None:
         yield
         return
-    setattr(of, name, lambda *args, **more: by(usual, *args, **more))
+
+    @functools.wraps(usual)  # jax's exceptions name the function
+    def wrapped(*args: Any, **more: Any) -> Any:
+        return by(usual, *args, **more)
+
+    setattr(of, name, wrapped)
     try:
         yield
     finally:
