@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,12 @@ Index = tuple[int, ...]
 
 #: Half the distance from 1 to the next number: the largest relative error of one rounding.
 ROUNDOFF = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11, "float64": 2.0**-53}
+#: The dtypes of results whose errors are also judged on average.
+NARROW = ("bfloat16", "float16")
+#: The root mean square of one rounding's relative error, in units of ROUNDOFF: numbers between two
+#: powers of two are spread evenly on a logarithmic scale.
+TYPICAL = (8 * math.log(2)) ** -0.5
+SPREAD = 1.05  # the largest sample that right kernels show, relative to its expectation
 SWAYS = 3  # each intermediate value is rounded, not the inputs alone
 SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
 
@@ -59,6 +66,27 @@ def tolerance(
         # At default precision the MXU may round float32 operands to bfloat16.
         accumulated += ROUNDOFF["bfloat16"] * scale
     return roundings.results * ROUNDOFF[dtype] * np.abs(np.nan_to_num(expected)) + accumulated
+
+
+def average_error(got: Floats, exact: Floats, rows: Floats, dtype: str) -> float:
+    """The root mean square of the errors, relative to each row's, in roundings to `dtype`.
+
+    One rounding has an average error of 1, and N independent ones of √N. `rows` has the number of
+    the row of each element. Rows of zeros and those that aren't finite are left out.
+    """
+    numbers = np.unique(rows, return_inverse=True)[1]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        errors, sizes = (np.bincount(numbers, values**2) for values in (got - exact, exact))
+        relative = errors / sizes
+    relative = relative[np.isfinite(relative)]
+    if not relative.size:
+        return 0.0
+    return float(relative.mean() ** 0.5) / (TYPICAL * ROUNDOFF[dtype])
+
+
+def explained_error(roundings: Roundings) -> float:
+    """The largest `average_error` of right results: a rounding's grows with the square root."""
+    return SPREAD * (roundings.results + roundings.operands) ** 0.5
 
 
 def coarsest(dtypes: Iterable[str]) -> str:

@@ -76,7 +76,8 @@ class TpuEvidence(Evidence):
 
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
-    `own_sample` and `par_sample` compute a few blocks at production size.
+    `own_sample` and `par_sample` compute a few blocks at production size, `exact_sample` those of
+    par for the same inputs in float32.
     """
 
     own_on_chips: Callable[[], OnChip | Accident]
@@ -86,6 +87,7 @@ class TpuEvidence(Evidence):
     baselines: Callable[[], Measured | Accident] = lambda: Measured(())
     own_sample: Callable[[], BlockSample | Accident] = BlockSample
     par_sample: Callable[[], BlockSample | Accident] = BlockSample
+    exact_sample: Callable[[], BlockSample | Accident] = BlockSample
 
     @property
     def own(self) -> OnChip:

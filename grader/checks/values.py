@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from grader.checks.compare import (
+    NARROW,
     ROUNDOFF,
     Comparison,
     Floats,
     Mask,
     Sum,
+    average_error,
     coarsest,
     compare,
+    explained_error,
 )
 from grader.checks.device_messages import copies_differ, devices_finding, one_axis
 from grader.checks.diagnoses import (
@@ -221,8 +224,10 @@ def _rounded(evidence: Evidence) -> Finding | None:
 def check_production(evidence: TpuEvidence) -> Finding | None:
     """Compare a few blocks at production size with par's, computed from the same inputs.
 
-    Only gross errors count, because rounding is judged at hidden sizes. Results of which no element
-    is known on both sides aren't judged, and neither are launches that only run as a whole.
+    Of single elements, only gross errors count, because rounding is judged at hidden sizes. On
+    average, the errors of narrow results are those of a few roundings; sums have the most terms
+    here. Results of which no element is known on both sides aren't judged, and neither are launches
+    that only run as a whole.
     """
     par = evidence.par_sample()
     if isinstance(par, Accident) or not par.results:
@@ -233,7 +238,57 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
         if finding := _differs(evidence, position, got, wanted):
             return finding
+    if not any(result.values.dtype in NARROW for result in own.results):
+        return None
+    exact = evidence.exact_sample()
+    for position, got in enumerate(own.results):
+        if isinstance(exact, Accident) or position >= len(exact.results):
+            return None
+        if finding := _coarse(evidence, position, got, exact.results[position]):
+            return finding
     return None
+
+
+def _coarse(
+    evidence: Evidence, position: int, own: ResultSample, exact: ResultSample
+) -> Finding | None:
+    """The finding for a narrow result that was rounded more often than the key allows."""
+    dtype, shape = own.values.dtype, evidence.reference.results[position].shape
+    if dtype not in NARROW or not shape:
+        return None
+    at, got, wanted = common_elements(own, exact)
+    average = average_error(got, wanted, at // shape[-1], dtype)
+    explained = explained_error(evidence.key.roundings)
+    if average <= explained:
+        return None
+    name = _name_at_production(evidence, position)
+    parts = [
+        f"At production size, the average error of {name} is {average:.2f} times that of one "
+        f"rounding to {dtype} (root mean square). Right kernels stay below {explained:.2f}.",
+        paragraph("case", evidence.sizes),
+        paragraph(
+            "why",
+            f"A sum or another intermediate value is rounded to {dtype} again and again: the error "
+            "grows with the number of blocks, and at this size there are the most of them. A few "
+            "blocks were computed, and compared with the solution's in float32.",
+        ),
+        paragraph(
+            "try",
+            "Keep sums, maxima and loop carries in float32, in scratch or in a float32 output "
+            "block. Round once, when you store the result.",
+        ),
+    ]
+    return Finding(Check.VALUES, f"{dtype} sums", "\n".join(parts))
+
+
+def common_elements(own: ResultSample, par: ResultSample) -> tuple[np.ndarray, Floats, Floats]:
+    """The positions of the elements that both samples have, and their values."""
+    first, second = to_numpy(own.at), to_numpy(par.at)
+    got, wanted = in_float64(own.values), in_float64(par.values)
+    if not np.array_equal(first, second):
+        first, mine, theirs = np.intersect1d(first, second, True, return_indices=True)
+        got, wanted = got[mine], wanted[theirs]
+    return first, got, wanted
 
 
 def _differs(
@@ -245,11 +300,7 @@ def _differs(
         at = tuple(map(int, np.unravel_index(own.unwritten, shape)))
         name = _name_at_production(evidence, position)
         return _at_production(evidence, f"no grid step writes element {at} of {name}.")
-    first, second = to_numpy(own.at), to_numpy(par.at)
-    got, wanted = in_float64(own.values), in_float64(par.values)
-    if not np.array_equal(first, second):
-        first, mine, theirs = np.intersect1d(first, second, True, return_indices=True)
-        got, wanted = got[mine], wanted[theirs]
+    first, got, wanted = common_elements(own, par)
     wrong, error = _gross(evidence, par.values.dtype, got, wanted)
     if not wrong.any():
         return None

@@ -220,6 +220,7 @@ def _tpu_evidence(
         baselines=cache(partial(client.baselines, own.kata, own.case)),
         own_sample=cache(lambda: own.block_sample(_before(client, own))),
         par_sample=cache(lambda: par.block_sample(_before(client, own))),
+        exact_sample=cache(lambda: par.block_sample(_before(client, own), exact=True)),
     )
 
 

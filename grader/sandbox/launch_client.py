@@ -53,7 +53,7 @@ from pallascope.model import (
     SourceFile,
     mesh_size,
 )
-from pallascope.tools.arrays import drawn_like, holds_nan
+from pallascope.tools.arrays import drawn_like, holds_nan, widened
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion
 
@@ -370,21 +370,27 @@ class TpuLaunchClient(LaunchClient):
         question = FollowBlocks(*self.about(traced))
         return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
-    def block_sample(self, like: Reference) -> BlockSample | Accident:
+    def block_sample(self, like: Reference, exact: bool = False) -> BlockSample | Accident:
         """A few blocks of the launch's results at production size.
 
         `like` is the same kata's reference at a hidden size: large inputs get contents that are
-        drawn from its inputs. Samples of the solution are cached.
+        drawn from its inputs. If `exact`, the launch gets narrower inputs in float32, with the same
+        values. Samples of the solution are cached.
         """
-        traced = self.traced
-        if isinstance(traced, Accident) or traced.problem:
-            return BlockSample((), "the launch can't be traced")
         inputs, seed = self.reference.inputs, self.case.seed
         contents = tuple(
             Array(own.dtype, (0,), b"") if own.data else drawn_like(other, own.dtype, seed + at)
             for at, (own, other) in enumerate(zip(inputs, like.inputs, strict=True))
         )
-        question = SampleBlocks(*self.about(traced), contents, seed)
+        launch = self
+        if exact:
+            contents, inputs = tuple(map(widened, contents)), tuple(map(widened, inputs))
+            reference = dataclasses.replace(self.reference, inputs=inputs)
+            launch = dataclasses.replace(self, reference=reference)
+        traced = launch.traced
+        if isinstance(traced, Accident) or traced.problem:
+            return BlockSample((), "the launch can't be traced")
+        question = SampleBlocks(*launch.about(traced), contents, seed)
         queue = self.queues.compiling
         return expected(BlockSample, queue.answer(question, self.seconds, keep=self.solution))
 

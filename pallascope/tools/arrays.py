@@ -37,6 +37,15 @@ def holds_nan(array: Array) -> bool:
     return bool((values != values).any())
 
 
+def widened(array: Array) -> Array:
+    """An array of bfloat16 or float16 in float32, with the same values; any other as it is."""
+    if array.dtype not in ("bfloat16", "float16"):
+        return array
+    if not array.data:
+        return Array("float32", array.shape, b"")
+    return from_numpy(to_numpy(array).astype(np.float32))
+
+
 #: An odd prime, so that no two blocks of an array with this period are alike.
 PERIOD = 65_521
 

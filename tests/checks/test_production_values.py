@@ -9,20 +9,23 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks import values
+from grader.checks.compare import average_error
 from grader.checks.evidence import TpuEvidence
+from grader.exercise.answer_key import Roundings
 from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, State
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.block_samples import Repeated
 from pallascope.model import Accident, ArrayType, BlockSample, Reference
 from pallascope.tools.arrays import PERIOD, drawn_like, from_numpy, in_float64, to_numpy
-from tests.support.factories import attempt, evidence
+from tests.support.factories import attempt, evidence, key
 
 M, N, K, BLOCK = 2048, 1024, 1024, 128
 SHAPES = [(M, K), (K, N)]
@@ -35,11 +38,12 @@ def body(x_ref: Any, y_ref: Any, o_ref: Any, acc_ref: Any) -> None:
     def _() -> None:
         acc_ref[...] = jnp.zeros_like(acc_ref)
 
-    acc_ref[...] += jnp.dot(x_ref[...], y_ref[...])
+    product = jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
+    acc_ref[...] += product.astype(acc_ref.dtype)
 
     @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
     def _() -> None:
-        o_ref[...] = acc_ref[...]
+        o_ref[...] = acc_ref[...].astype(o_ref.dtype)
 
 
 def zeros(_x: Any, _y: Any, o_ref: Any, _acc: Any) -> None:
@@ -58,6 +62,7 @@ def matmul(
     terms: int = K,
     row: Callable[[Any], Any] = lambda i: i,
     bm: int = BLOCK,
+    sums: Any = jnp.float32,
 ) -> Any:
     """A tiled matmul; the arguments make it a wrong one."""
     return pl.pallas_call(
@@ -68,18 +73,20 @@ def matmul(
             pl.BlockSpec((BLOCK, BLOCK), lambda i, j, k: (k, j)),
         ],
         out_specs=pl.BlockSpec((bm, BLOCK), lambda i, j, k: (i, j)),
-        out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
-        scratch_shapes=[pltpu.VMEM((bm, BLOCK), jnp.float32)],
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        scratch_shapes=[pltpu.VMEM((bm, BLOCK), sums)],
     )(x, y)
 
 
-def launched(launch: Callable[..., Any], *args: Any) -> TracedLaunch:
-    return TracedLaunch.of(launch, args or [jax.ShapeDtypeStruct(s, "float32") for s in SHAPES], {})
+def launched(launch: Callable[..., Any], *args: Any, dtype: Any = "float32") -> TracedLaunch:
+    return TracedLaunch.of(launch, args or [jax.ShapeDtypeStruct(s, dtype) for s in SHAPES], {})
 
 
-def sampled(launch: Callable[..., Any]) -> BlockSample:
-    inputs = list(zip(CONTENTS, SHAPES, strict=True))
-    return launched(launch).block_sample(inputs, seed=3)
+def sampled(launch: Callable[..., Any], narrow: Any = None) -> BlockSample:
+    """A sample of a launch for float32, or for `narrow` numbers."""
+    contents = [one.astype(narrow or np.float32) for one in CONTENTS]
+    inputs = list(zip(contents, SHAPES, strict=True))
+    return launched(launch, dtype=narrow or np.float32).block_sample(inputs, seed=3)
 
 
 @functools.cache
@@ -96,6 +103,23 @@ def judged(own: BlockSample | Accident, solution: BlockSample | None = None) -> 
         sizes="M=2048, N=1024",
         own_sample=lambda: own,
         par_sample=lambda: solution or par(),
+    )
+
+
+def judged_in_bfloat16(own: BlockSample, roundings: int = 2) -> TpuEvidence:
+    """Evidence with the same inputs in float32 as the exact ones."""
+    inputs = [
+        (one.astype(ml_dtypes.bfloat16).astype(np.float32), shape)
+        for one, shape in zip(CONTENTS, SHAPES, strict=True)
+    ]
+    exact = launched(matmul).block_sample(inputs, seed=3)
+    reference = judged(own).reference
+    results = (ArrayType("bfloat16", (M, N)),)
+    return dataclasses.replace(
+        judged(own, own),
+        reference=dataclasses.replace(reference, results=results),
+        key=key(roundings=Roundings(roundings)),
+        exact_sample=lambda: exact,
     )
 
 
@@ -149,6 +173,30 @@ def test_the_same_computation_is_accepted(right: Callable[..., Any]) -> None:
     own = sampled(right)
     assert own.results, own.why_not
     assert finding(own) is None
+
+
+@pytest.mark.parametrize(("roundings", "accepted"), [(1, False), (2, False), (6, True)])
+def test_sums_in_bfloat16_are_rejected(roundings: int, accepted: bool) -> None:
+    own = sampled(functools.partial(matmul, sums=jnp.bfloat16), ml_dtypes.bfloat16)
+    found = values.check_production(judged_in_bfloat16(own, roundings))
+    assert (found is None) is accepted
+    if found:
+        assert "the average error of o_ref is 2." in found.message
+        assert "Keep sums" in found.message
+
+
+@pytest.mark.parametrize("bm", [BLOCK, 256])
+def test_sums_in_float32_have_the_error_of_one_rounding(bm: int) -> None:
+    own = sampled(functools.partial(matmul, bm=bm), ml_dtypes.bfloat16)
+    assert values.check_production(judged_in_bfloat16(own, roundings=1)) is None
+
+
+def test_a_rounding_has_an_average_error_of_one() -> None:
+    exact = np.random.default_rng(1).standard_normal(100_000)
+    got, rows = exact.astype(ml_dtypes.bfloat16).astype(np.float64), np.zeros(exact.size)
+    assert average_error(got, exact, rows, "bfloat16") == pytest.approx(1, rel=0.02)
+    twice = got * (1 + 2.0**-8)  # systematic errors count as well
+    assert average_error(twice, exact, rows, "bfloat16") > 2
 
 
 @pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("died", "")])

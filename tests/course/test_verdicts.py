@@ -193,7 +193,8 @@ def judged(asking: WorkerClient, wrong: Kata, case: Case, mistake: Mistake) -> J
         raise NotAsked
 
     evidence = evidence_of(asking, wrong, case, SECONDS)
-    if isinstance(evidence, TpuEvidence) and mistake.caught not in ON_THE_WAY_TO_THE_CHIP:
+    before_the_chip = mistake.caught not in ON_THE_WAY_TO_THE_CHIP and not case.production
+    if isinstance(evidence, TpuEvidence) and before_the_chip:
         evidence = dataclasses.replace(evidence, own_on_chips=not_asked)
     try:
         return verdict(evidence)

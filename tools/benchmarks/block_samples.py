@@ -1,9 +1,10 @@
-"""The katas whose results are sampled at production size, and the CPU seconds of one sample.
+"""The katas whose results are sampled at production size: CPU seconds, elements, average errors.
 
     python tools/benchmarks/block_samples.py [NAMES]
 
-Prints for each kata for TPUs with a production case the number of computed elements, or the reason
-why no block of its solution can be computed.
+Prints for each kata for TPUs with a production case the CPU seconds of one sample and the number of
+computed elements, or the reason why no block of its solution can be computed. For narrow results,
+also the solution's average error, in roundings, and the largest that is accepted.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,41 +32,60 @@ os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
+from grader.checks.compare import NARROW, average_error, explained_error  # noqa: E402
+from grader.checks.values import common_elements  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import hidden_cases  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
 from pallascope.kernels import TracedLaunch, for_chip  # noqa: E402
-from pallascope.model import BlockSample  # noqa: E402
+from pallascope.model import Array, BlockSample  # noqa: E402
 from pallascope.tools.arrays import (  # noqa: E402
     drawn_like,
     dtype_of,
     from_numpy,
     to_numpy,
+    widened,
 )
 from pallascope.tools.files import load_module  # noqa: E402
 from pallascope.tpu import chips  # noqa: E402
 
 
-def sampled(kata: Kata, seed: int) -> tuple[BlockSample, float]:
-    """The sample of a kata's solution, and its CPU seconds."""
+def sampled(kata: Kata, seed: int) -> tuple[BlockSample, float, list[float]]:
+    """The sample of a kata's solution, its CPU seconds, average errors of narrow results."""
     module, (*_, hidden, case) = load_module(kata.solution), hidden_cases(kata, seed)
     reference = specs.reference(module, kata.name, case, evaluated=False)
     alike = specs.drawn_inputs(module, kata.name, hidden)
-    inputs = [
-        to_numpy(own)
-        if own.data
-        else (to_numpy(drawn_like(from_numpy(np.asarray(other)), own.dtype, at)), own.shape)
+    contents = [
+        own if own.data else drawn_like(from_numpy(np.asarray(other)), own.dtype, at)
         for at, (own, other) in enumerate(zip(reference.inputs, alike, strict=True))
     ]
-    structs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in reference.inputs]
-    keywords: dict[str, Any] = dict(reference.keywords)
-    chip = chips.named("v5e" if kata.key.cores == 1 else "v5p")
-    with for_chip(chip.kind, chip.cores, kata.key.mesh):
-        if kata.key.mesh:
-            keywords[MESH] = jax.sharding.get_abstract_mesh()
-        launch = TracedLaunch.of(getattr(module, kata.name), structs, keywords)
-        started = time.process_time()
-        return launch.block_sample(inputs, case.seed), time.process_time() - started
+
+    def sample(convert: Callable[[Array], Array]) -> tuple[BlockSample, float]:
+        arrays = [convert(array) for array in reference.inputs]
+        values = map(to_numpy, map(convert, contents))
+        inputs = [
+            value if array.data else (value, array.shape)
+            for value, array in zip(values, arrays, strict=True)
+        ]
+        structs = [jax.ShapeDtypeStruct(a.shape, dtype_of(a.dtype)) for a in arrays]
+        keywords: dict[str, Any] = dict(reference.keywords)
+        chip = chips.named("v5e" if kata.key.cores == 1 else "v5p")
+        with for_chip(chip.kind, chip.cores, kata.key.mesh):
+            if kata.key.mesh:
+                keywords[MESH] = jax.sharding.get_abstract_mesh()
+            launch = TracedLaunch.of(getattr(module, kata.name), structs, keywords)
+            started = time.process_time()
+            return launch.block_sample(inputs, case.seed), time.process_time() - started
+
+    own, seconds = sample(lambda array: array)
+    narrow = [at for at, result in enumerate(own.results) if result.values.dtype in NARROW]
+    exact, more = sample(widened) if narrow else (own, 0.0)
+    errors = []
+    for at in narrow if exact.results else ():
+        found, got, wanted = common_elements(own.results[at], exact.results[at])
+        rows = found // reference.results[at].shape[-1]
+        errors.append(average_error(got, wanted, rows, own.results[at].values.dtype))
+    return own, seconds + more, errors
 
 
 def main() -> None:
@@ -79,11 +100,13 @@ def main() -> None:
         asked = key.target.name == "tpu" and key.production and key.kernel
         if not asked or not any(name in kata.id for name in options.names or ("",)):
             continue
-        sample, seconds = sampled(kata, options.seed)
+        sample, seconds, errors = sampled(kata, options.seed)
         spent.append(seconds)
         reasons += bool(sample.why_not)
         sizes = ", ".join(f"{math.prod(result.at.shape):,}" for result in sample.results)
-        print(f"{kata.id:48} {seconds:5.2f} s  {sample.why_not or sizes}", flush=True)
+        told = ", ".join(f"{error:.2f}" for error in errors)
+        told = f"; errors {told} of {explained_error(key.roundings):.2f}" if told else ""
+        print(f"{kata.id:48} {seconds:5.2f} s  {sample.why_not or sizes}{told}", flush=True)
     if spent:
         print(f"{len(spent) - reasons} of {len(spent)} sampled; ", end="")
         print(f"median {statistics.median(spent):.2f} s, worst {max(spent):.2f} s")
