@@ -176,10 +176,15 @@ def paged_attention_dma_inputs(key, *, B, T, G, R, P, D, N, c, dtype):
 
     All sequences with a full first page share it. Scores lie far apart.
     """
-    q_key, k_key, v_key, length_key, order_key, page_key = jax.random.split(key, 6)
+    q_key, size_key, key = jax.random.split(key, 3)
+    k_key, v_key, length_key, order_key, page_key = jax.random.split(key, 5)
+    size = jnp.exp(jax.random.uniform(size_key, (B, G, R, 1), maxval=3.5))
     # In sixteenths, so that every product and every sum is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * 64) / 16
+    q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * size * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (N, G, P, D)) * 16) / 16
+    # All scores of the first query of a head are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
     v = jax.random.normal(v_key, (N, G, P, D))
     lengths = jax.random.randint(length_key, (B,), 1, T * P + 1)
     lengths = jnp.concatenate([jnp.array([c * P + P + 1, 0, c * P, T * P, P + 1, P, 1]), lengths])[

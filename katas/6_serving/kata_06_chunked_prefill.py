@@ -163,6 +163,9 @@ def chunked_prefill_inputs(key, *, G, N, D, P, page, n, before, R, dtype):
     size = jnp.exp(jax.random.uniform(size_key, (G, N, 1), maxval=3.5))
     q = jax.random.normal(q_key, (G, N, D)) * size
     kv = jax.random.normal(kv_key, (P, 2, G, page, D))
+    # All scores of the first query of a head are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    kv, q = kv.at[:, 0, ..., -1].set(16), q.at[..., -1].set(0).at[:, 0].set(low)
     table = jax.random.permutation(table_key, P)[:n].astype(jnp.int32)
     held = jnp.zeros(P, jnp.int32).at[table].set(before + N // R - page * jnp.arange(n))
     kv = jnp.where(jnp.arange(page)[:, None] < held[:, None, None, None, None], kv, jnp.nan)

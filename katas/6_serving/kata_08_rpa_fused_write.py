@@ -276,11 +276,15 @@ def rpa_fused_write_inputs(key, *, B, N, R, G, D, P, page, pages, n, dtype):
         .at[tables[:seqs]]
         .max((lengths - new)[:, None] - page * jnp.arange(n))
     )
-    kv = jax.random.normal(kv_key, (P, 2, G, page, D))
-    kv_new = jax.random.normal(new_key, (2, G, tokens, D))
-    kv = jnp.where(jnp.arange(page)[:, None] < held[:, None, None, None, None], kv, jnp.nan)
     size = jnp.exp(jax.random.uniform(size_key, (G, N, 1), maxval=3.5))
     q = jax.random.normal(q_key, (G, N, D)) * size
+    kv = jax.random.normal(kv_key, (P, 2, G, page, D))
+    # All scores of every ninth query are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    kv, q = kv.at[:, 0, ..., -1].set(16), q.at[..., -1].set(0).at[:, ::9].set(low)
+    kv_new = jax.random.normal(new_key, (2, G, tokens, D))
+    kv_new = kv_new.at[0, ..., -1].set(16)
+    kv = jnp.where(jnp.arange(page)[:, None] < held[:, None, None, None, None], kv, jnp.nan)
     return (
         jnp.pad(lengths, (0, 2), constant_values=n * page).astype(jnp.int32),
         tables,

@@ -222,12 +222,17 @@ def quantised_kv_inputs(key, *, B, T, G, R, P, D, N, c, bits, dtype):
     All sequences with a full first page share it. `bits` is 0 for int8, 1 for float8_e4m3fn.
     """
     stored, garbage = ((jnp.int8, 127), (jnp.float8_e4m3fn, jnp.nan))[bits]
-    q_key, k_key, v_key, scale_key, length_key, order_key, page_key = jax.random.split(key, 7)
+    q_key, size_key, key = jax.random.split(key, 3)
+    k_key, v_key, scale_key, length_key, order_key, page_key = jax.random.split(key, 6)
+    size = jnp.exp(jax.random.uniform(size_key, (B, G, R, 1), maxval=3.5))
     # In quarters, so that every product and every sum of 8-bit keys is exact in float32.
-    q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * 4) / 4
+    q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * size * 4) / 4
+    # All scores of the first query of a head are below -100.
+    q = q.at[..., -1].set(0).at[:, :, 0].set(jnp.where(jnp.arange(D) == D - 1, -1024, 0))
     # At most 47 pages are drawn; a large pool repeats them.
     few = (jnp.round(jax.random.normal(one, (47, G, P, D)) * 5) for one in (k_key, v_key))
     k, v = (x.astype(stored)[jnp.arange(N) % 47] for x in few)
+    k = k.at[..., -1].set(120)
     scales = jnp.exp2(jax.random.uniform(scale_key, (N, G, 2), minval=-6.0, maxval=-2.0))
     lengths = jax.random.randint(length_key, (B,), 1, T * P + 1)
     lengths = jnp.concatenate([jnp.array([P + 1, 0, c * P, T * P, 1, P]), lengths])[:B]

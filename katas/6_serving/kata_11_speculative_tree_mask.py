@@ -156,7 +156,7 @@ def speculative_tree_mask_inputs(key, *, B, K, N, T, S, D, bs, dtype):
 
     B, which differs from case to case, selects the lengths, so that each session has them all.
     """
-    q_key, k_key, v_key, parent_key, some_key = jax.random.split(key, 5)
+    q_key, size_key, k_key, v_key, parent_key, some_key = jax.random.split(key, 6)
     some = jax.random.randint(some_key, (2,), 0, S - T + 1)
     # One draft is alone in a block; drafts begin a block, end the last, end another one.
     alone = bs - T + 1
@@ -169,8 +169,12 @@ def speculative_tree_mask_inputs(key, *, B, K, N, T, S, D, bs, dtype):
     for t in range(1, T):
         above = jnp.take_along_axis(tree, parents[:, t : t + 1], axis=1)[:, 0]
         tree = tree.at[:, t].set(above | jnp.left_shift(jnp.int32(1), t))
-    q = jax.random.normal(q_key, (B, K, N, D)) * 3
+    size = jnp.exp(jax.random.uniform(size_key, (B, K, N, 1), maxval=3.5))
+    q = jax.random.normal(q_key, (B, K, N, D)) * size
     k, v = (jax.random.normal(one, (B, K, S, D)) for one in (k_key, v_key))
+    # All scores of the first query of a head are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
     real = jnp.arange(S)[:, None] < (lengths + T)[:, None, None, None]
     k, v = (jnp.where(real, x, jnp.nan) for x in (k, v))
     return lengths, tree, q.astype(dtype), k.astype(dtype), v.astype(dtype)

@@ -158,6 +158,8 @@ def linear_cross_entropy_inputs(key, *, T, D, V, dtype):
     sharpness = 2.0 ** (jnp.arange(T)[:, None] % 7)
     x = jax.random.normal(x_key, (T, D)) * sharpness * D**-0.5
     w = jax.random.normal(w_key, (V, D))
+    # All logits of the first token are below -100.
+    x, w = x.at[:, -1].set(0).at[0, -1].set(-40), w.at[:, -1].set(4)
     labels = jax.random.randint(label_key, (1, T), 0, V)
     token = jnp.arange(T)
     labels = jnp.where(token % 5 == 1, V - 1 - token // 5 % 40, labels)

@@ -153,6 +153,9 @@ def decode_attention_inputs(key, *, B, G, R, S, D, bs, dtype):
     # In sixteenths, so that every product and every sum is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * size * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (B, G, S, D)) * 16) / 16
+    # All scores of the first query of a head are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
     v = jax.random.normal(v_key, (B, G, S, D))
     lengths = jax.random.randint(length_key, (B,), 1, S + 1)
     edges = jnp.array([bs + 1, S, bs, 1])[:B]

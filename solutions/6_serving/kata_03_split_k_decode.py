@@ -162,6 +162,9 @@ def split_k_decode_inputs(key, *, B, G, R, S, D, bs, dtype):
     # In sixteenths, so that every product and every sum is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, G, R, D)) * size * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (B, G, S, D)) * 16) / 16
+    # All scores of the second query of a head are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 1].set(low)
     v = jax.random.normal(v_key, (B, G, S, D))
     lengths = jnp.array([S - bs - 100, 0, bs, S, 1] if B > 1 else [S - S // 4 + 1], jnp.int32)[:B]
     lengths = jax.random.permutation(order_key, lengths)

@@ -244,10 +244,13 @@ def ragged_paged_attention_inputs(key, *, B, N, R, G, D, P, page, pages, n, dtyp
     order = jax.random.permutation(order_key, seqs)
     new, lengths, tables = new[order], lengths[order], tables.at[:seqs].set(tables[order])
     held = jnp.zeros(P, jnp.int32).at[tables[:seqs]].max(lengths[:, None] - page * jnp.arange(n))
-    kv = jax.random.normal(kv_key, (P, 2, G, page, D))
-    kv = jnp.where(jnp.arange(page)[:, None] < held[:, None, None, None, None], kv, jnp.nan)
     size = jnp.exp(jax.random.uniform(size_key, (G, N, 1), maxval=3.5))
     q = jax.random.normal(q_key, (G, N, D)) * size
+    kv = jax.random.normal(kv_key, (P, 2, G, page, D))
+    # All scores of every ninth query are below -100.
+    low = jnp.where(jnp.arange(D) == D - 1, -192, 0)
+    kv, q = kv.at[:, 0, ..., -1].set(16), q.at[..., -1].set(0).at[:, ::9].set(low)
+    kv = jnp.where(jnp.arange(page)[:, None] < held[:, None, None, None, None], kv, jnp.nan)
     return (
         jnp.pad(lengths, (0, 2), constant_values=n * page).astype(jnp.int32),
         tables,

@@ -187,6 +187,9 @@ def mla_absorbed_inputs(key, *, B, H, D, P, S, C, R, V, bs, dtype):
     rows = jnp.round(jax.random.normal(keys[4], (B, S, C)) * 16) / 16
     # All rows have something in common, as latents do: their mean isn't zero.
     rows = rows.at[:, :, :R].add(jnp.round(jax.random.normal(keys[5], (B, 1, R)) * 16) / 16)
+    # All scores of the first head are below -100, those of the second are far apart.
+    rows, q_rope = rows.at[..., -1].set(16), q_rope.at[..., -1].set(0).at[:, 1].multiply(64)
+    q_rope = q_rope.at[:, 0].set(jnp.where(jnp.arange(P) == P - 1, -192, 0))
     rows = jnp.where(jnp.arange(S)[:, None] < lengths[:, None, None], rows, jnp.nan)
     w_v = jax.random.normal(keys[6], (H, R, V)) * R**-0.5
     return lengths, *(x.astype(dtype) for x in (q, q_rope, rows, w_k, w_v))

@@ -1,5 +1,5 @@
-"""What decides between right and wrong is in every session: masks of every kind, groups of every
-kind. Where a key has a `pattern`, or inputs are drawn with a structure, the features are here."""
+"""What decides between right and wrong is in every session: masks, groups and scores of every kind.
+Where a key has a `pattern`, or inputs are drawn with a structure, the features are here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from grader.exercise.catalog import Kata, katas
 from grader.verdict import Case
 from pallascope.tools.files import load_module
 from tests.support.contract import Plan, demand
-from tests.support.input_features import BLOCKS, GROUPS, MASKS, UNWANTED, groups_of, mask_of
+from tests.support.input_features import (
+    BLOCKS,
+    GROUPS,
+    MASKS,
+    SCORES,
+    UNWANTED,
+    groups_of,
+    mask_of,
+    scores_of,
+    takes_a_softmax,
+)
 from tests.support.repositories import ROOT
 
 EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}
@@ -53,6 +63,17 @@ GROUPED: Mapping[str, frozenset[str]] = {
     ),
     "moe_layer": frozenset({"a group without rows between others", "visits that are not used"}),
 }
+#: Katas whose spec takes a softmax, and the reason why their scores may lack features.
+OTHER_SCORES: Mapping[str, str] = {
+    "softmax_backward": "rows are flat, since p is rounded to bfloat16",
+    "linear_cross_entropy_backward": "the log-sum-exp is an input",
+    "flash_custom_vjp": "its kernels are given",
+    "segment_ids_and_soft_cap": "scores are capped at 50",
+    "moe_layer": "its router is given",
+    "sharded_vmap": "its kernel is given",
+    "top_k_route": "the softmax is over the largest logits",
+    "flash_attention_hopper": "nothing is masked",
+}
 #: Their inputs are numbers of tiles, counted from groups that are drawn as in the katas above.
 COUNTED = {"group_ids", "m_tile_ids"}
 
@@ -80,6 +101,19 @@ def test_every_session_has_these_groups(name: str, seeds: range) -> None:
 
 def test_every_session_has_rows_of_no_group(seeds: range) -> None:
     in_every_session(EVERY["ragged_dot_gpu"], seeds, groups_of, UNWANTED)
+
+
+@pytest.mark.parametrize("name", [n for n in EVERY if n not in OTHER_SCORES])
+def test_every_session_has_low_scores_and_scores_far_apart(name: str, seeds: range) -> None:
+    exercise = EVERY[name]
+    if not takes_a_softmax(exercise, load_module(exercise.solution)):
+        pytest.skip("no softmax")
+    in_every_session(exercise, seeds[:2], scores_of, SCORES)
+
+
+@pytest.mark.parametrize("name", OTHER_SCORES)
+def test_other_katas_take_a_softmax_too(name: str) -> None:
+    assert takes_a_softmax(EVERY[name], load_module(EVERY[name].solution))
 
 
 @pytest.mark.parametrize("name", [n for n, kata in EVERY.items() if "pattern" in kata.key.choices])

@@ -1,4 +1,4 @@
-"""Features of a kata's inputs if a pattern in them decides the results: masks, groups of rows."""
+"""Features of a kata's inputs if a pattern in them decides the results: masks, groups, scores."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend import core
 
+from grader.exercise import specs
+from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.verdict import Case
+from pallascope.kernels.evaluator import retraced
+from pallascope.kernels.jaxprs import primitives
 from pallascope.tools.arrays import dtype_of
 
 # ---- masks: which query sees which key ----
@@ -164,6 +170,67 @@ UNWANTED: Mapping[str, Callable[[Groups], bool]] = {
     "rows after the last group": lambda groups: groups.offsets[-1] < groups.rows,
     "no row after the last group": lambda groups: groups.offsets[-1] == groups.rows,
 }
+
+# ---- scores: the operands of a softmax or a log-sum-exp ----
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The largest and the smallest score of each row; masked scores and their rows are left out."""
+
+    largest: np.ndarray[Any, Any]
+    smallest: np.ndarray[Any, Any]
+
+
+#: A mask value of -100, or a maximum that starts at 0, is wrong only in such rows.
+SCORES: Mapping[str, Callable[[Scores], bool]] = {
+    "a row of scores below -100": lambda scores: bool((scores.largest < -100).any()),
+    "a row of scores that are more than 100 apart": lambda scores: bool(
+        (scores.largest - scores.smallest > 100).any()
+    ),
+}
+MASKED_BELOW = -1e30  # scores below are masked
+
+
+def takes_a_softmax(exercise: Kata, solution: ModuleType) -> bool:
+    """Whether the spec has the exponential of scores, of which it takes the maximum."""
+    if not hasattr(solution, f"{exercise.name}_spec"):
+        return False
+    case = draw(exercise.id, exercise.key, 1)[0]
+    names = primitives(_traced(exercise, solution, case)[0].jaxpr)
+    return {"reduce_max", "exp"} <= set(names)
+
+
+def _traced(exercise: Kata, solution: ModuleType, case: Case) -> tuple[core.ClosedJaxpr, list[Any]]:
+    """The spec's trace, and the inputs of a case."""
+    spec, keywords = specs.spec_of(solution, exercise.name, case)
+    inputs = specs.drawn_inputs(solution, exercise.name, case)
+    return jax.make_jaxpr(lambda *xs: jax.tree.leaves(spec(*xs, **keywords)))(*inputs), inputs
+
+
+def scores_of(exercise: Kata, solution: ModuleType, case: Case) -> Iterator[Scores]:
+    """The rows of which the spec takes the maximum."""
+    found: list[Scores] = []
+
+    def note(*extremes: jax.Array) -> None:
+        largest, smallest = map(np.asarray, extremes)
+        seen = np.isfinite(largest)
+        found.append(Scores(largest[seen], smallest[seen]))
+
+    def maximum(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
+        (x,), axes = inputs, eqn.params["axes"]
+        if jnp.issubdtype(x.dtype, jnp.floating):
+            seen = jnp.isfinite(x) & (x > MASKED_BELOW)
+            largest = jnp.max(jnp.where(seen, x, -jnp.inf), axis=axes)
+            jax.debug.callback(note, largest, jnp.min(jnp.where(seen, x, jnp.inf), axis=axes))
+        return [jnp.max(x, axis=axes)]
+
+    closed, inputs = _traced(exercise, solution, case)
+    program = core.jaxpr_as_fun(retraced(closed, {"reduce_max": maximum}))
+    jax.block_until_ready(jax.jit(program)(*inputs))
+    jax.effects_barrier()
+    yield from found
+
 
 # ---- what the inputs of a kata hold ----
 
