@@ -47,6 +47,30 @@ _WORDS: dict[GpuHazard, Words] = {
         "visible there yet.",
         "plgpu.commit_smem() after the last store to {ref}, before {reader}.",
     ),
+    GpuHazard.NOT_ARRIVED: (
+        "{ref} is read before its copy has arrived",
+        "{ref} is read, and the copy_gmem_to_smem into it may still be under way: its barrier was "
+        "not waited for.",
+        "copy_gmem_to_smem only starts a copy, which arrives at its barrier when the data is "
+        "there. Copies end in any order: a wait on another barrier, or on another slot's, says "
+        "nothing about this one. An interpreter may copy at once, so values can be right there.",
+        "plgpu.barrier_wait on the barrier that this copy names, before {ref} is read.",
+    ),
+    GpuHazard.TOO_EARLY: (
+        "the next copy into {ref} starts before it is read",
+        "A copy into {ref} starts, and the data of the copy before is read there afterwards.",
+        "copy_gmem_to_smem may write at any time from its start. An interpreter may show either "
+        "data.",
+        "Start the copy after the last read of {ref}, or into a slot that is free: with slots "
+        "slots, at most slots - 1 copies are ahead of the box in use.",
+    ),
+    GpuHazard.READ_BY_THREAD: (
+        "{ref} is overwritten while another warpgroup reads it",
+        "Something is written to {ref}, and another warpgroup may still be reading it.",
+        "Warpgroups run at their own pace. Only a barrier says that another one has gone on.",
+        "The reading warpgroup arrives at a barrier after its last read of {ref}, and the writing "
+        "one waits on it before it writes.",
+    ),
     GpuHazard.READ_BY_WGMMA: (
         "{ref} is overwritten while wgmma reads it",
         "Something is written to {ref}, and the wgmma that reads it may still be under way.",
@@ -97,6 +121,15 @@ _WORDS: dict[GpuHazard, Words] = {
         "A block's shared memory goes to the next block when it ends, and TMA would copy the data "
         "of that block.",
         "End with plgpu.wait_smem_to_gmem(0).",
+    ),
+    GpuHazard.NOTHING_AHEAD: (
+        "no copy into {ref} is under way while another is used",
+        "Each copy into {ref} starts after the box before has been used, so the kernel waits for "
+        "all of every copy.",
+        "A copy takes about a microsecond to arrive. In a pipeline, the copies for the next boxes "
+        "are under way meanwhile.",
+        "Start the copies for the first slots - 1 boxes before the loop. In the loop, start the "
+        "copy for box i + slots - 1, then wait for box i.",
     ),
     GpuHazard.LAPPED: (
         "{ref} completes twice before a wait on it",
@@ -351,7 +384,8 @@ def check_gpu_interpreted(evidence: GpuEvidence) -> Finding | NotJudged | None:
     raised = problem if problem is not None and problem.stage is Stage.RUN else None
     texts = [*observed.complaints, *([raised.message] if raised else [])]
     race = race_finding(texts, evidence.file, evidence.lines)
-    other = _disorder(evidence, tuple(GpuHazard))
+    optional = () if evidence.target.copies_ahead else (GpuHazard.NOTHING_AHEAD,)
+    other = _disorder(evidence, tuple(kind for kind in GpuHazard if kind not in optional))
     if other:
         return other
     if race:

@@ -272,8 +272,8 @@ def load(file: Path) -> Key:
         production=production_of(source, cases),
         kernel=_kernel(source) and not (predictions or tested),
         outside=_outside(source),
-        outside_floats=_boolean(source, "outside_floats", default=False),
-        full_precision=_boolean(source, "full_precision", default=False),
+        outside_floats=source.boolean("outside_floats", False),
+        full_precision=source.boolean("full_precision", False),
         roundings=Roundings(
             source.integer("roundings", 2, 1, 64), source.integer("operand_roundings", 0, 0, 64)
         ),
@@ -313,7 +313,7 @@ def _outside(source: TomlTable) -> tuple[str, ...]:
 
 
 def _kernel(source: TomlTable) -> bool:
-    value = _boolean(source, "kernel", default=True)
+    value = source.boolean("kernel", True)
     kernel_keys = ("outside", "outside_floats", "full_precision", "par", "slack", "production")
     for name in () if value else (*kernel_keys, "cores", "operations"):
         if name in source.data:
@@ -328,16 +328,9 @@ def _operations(source: TomlTable) -> int | None:
 
 
 def _block_by_block(source: TomlTable) -> bool:
-    value = _boolean(source, "block_by_block", default=False)
+    value = source.boolean("block_by_block", False)
     if value and _kernel(source):
         raise source.fail("block_by_block", "has no meaning with a kernel")
-    return value
-
-
-def _boolean(source: TomlTable, name: str, *, default: bool) -> bool:
-    value = source.data.get(name, default)
-    if not isinstance(value, bool):
-        raise source.fail(name, f"needs true or false, not {value!r}")
     return value
 
 

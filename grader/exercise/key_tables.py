@@ -50,6 +50,12 @@ class TomlTable:
             raise self.fail(name, "needs a list of texts")
         return tuple(value)
 
+    def boolean(self, name: str, default: bool) -> bool:
+        value = self.data.get(name, default)
+        if not isinstance(value, bool):
+            raise self.fail(name, f"needs true or false, not {value!r}")
+        return value
+
     def integer(self, name: str, default: int, low: int, high: int) -> int:
         value = self.data.get(name, default)
         if type(value) is not int or not low <= value <= high:

@@ -79,15 +79,20 @@ class GpuTarget:
     """A kata for GPUs, whose kernels must use these `units`.
 
     `not_interpreted` says why Mosaic GPU's interpreter can't run the kernel, "" if it can.
-    `only_on` names the only GPU that has the units, "" if all do.
+    `only_on` names the only GPU that has the units, "" if all do. With `copies_ahead`, the kernel
+    must have a copy into its slots under way while it uses another one.
     """
 
     units: tuple[str, ...] = ()
     not_interpreted: str = ""
     only_on: str = ""
+    copies_ahead: bool = False
     name: ClassVar[str] = "gpu"
     title: ClassVar[str] = "GPUs"
-    fields: ClassVar[tuple[str, ...]] = ("units", "not_interpreted", "only_on")
+    fields: ClassVar[tuple[str, ...]] = (
+        *("units", "not_interpreted", "only_on"),
+        "copies_ahead",
+    )
     uses_libtpu: ClassVar[bool] = False
 
     @classmethod
@@ -102,7 +107,8 @@ class GpuTarget:
         if only_on not in ("", *GPUS):
             raise source.fail("only_on", f"needs one of {', '.join(GPUS)}, not {only_on!r}")
         given = "not_interpreted" in source.data
-        return cls(units, source.text("not_interpreted") if given else "", only_on)
+        why = source.text("not_interpreted") if given else ""
+        return cls(units, why, only_on, source.boolean("copies_ahead", False))
 
     def chips(self, _cores: int, _tpus: tuple[str, ...], gpu: str) -> tuple[str, ...]:
         return (self.only_on or gpu,)

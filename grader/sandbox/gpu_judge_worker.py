@@ -35,6 +35,7 @@ from pallascope.kernels.calls import called_as_written
 from pallascope.kernels.jaxprs import equations
 from pallascope.kernels.source_lines import line_in
 from pallascope.model import (
+    GpuHazard,
     OnGpu,
     SourceFile,
     Stage,
@@ -82,7 +83,8 @@ def _ran(question: RunTrace) -> RunResult:
             faults = ordering_hazards(launch.closed, question.source, values)
         if caught.problem:
             return RunResult(caught.problem)
-        if faults:  # the verdict is decided, and the run might never end
+        if any(fault.hazard is not GpuHazard.NOTHING_AHEAD for fault in faults):
+            # The verdict is decided, and the run might never end.
             return RunResult(None, trace, gpu_faults=faults)
         races: list[str] = []
         result, memory = None, UnwrittenMemory()
@@ -91,7 +93,7 @@ def _ran(question: RunTrace) -> RunResult:
             interpreted(launch, races, memory) as program,
         ):
             outputs = tuple(map(arrays.from_numpy, program(values)))
-            result = RunResult(None, trace, outputs, tuple(races))
+            result = RunResult(None, trace, outputs, tuple(races), gpu_faults=faults)
             again = RunAgain(question, memory, lambda: program(values))
             result = dataclasses.replace(result, unwritten=again.difference(outputs))
         if result and not caught.problem:

@@ -145,6 +145,12 @@ def _stored(read: Reading) -> list[Event]:
     return [Event(GpuEventKind.STORE, (part,), read.line)] if part else []
 
 
+def _got(read: Reading) -> list[Event]:
+    ref = read.take()
+    part = read.part(ref, read.transforms("tree"))
+    return [Event(GpuEventKind.GET, (part,), read.line)] if part else []
+
+
 def _copied_in(read: Reading) -> list[Event]:
     if read.params.get("collective_axes") or not read.params.get("has_barrier", True):
         raise NotKnown("a copy for several blocks")
@@ -224,6 +230,7 @@ def _waited(does: GpuEventKind) -> Callable[[Reading], list[Event]]:
 
 _EVENTS: Mapping[str, Callable[[Reading], list[Event]]] = {
     **dict.fromkeys(_STORES, _stored),
+    "get": _got,
     "commit_smem": lambda read: [Event(GpuEventKind.COMMIT, line=read.line)],
     "copy_gmem_to_smem": _copied_in,
     "copy_smem_to_gmem": _copied_out,

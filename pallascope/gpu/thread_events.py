@@ -42,6 +42,7 @@ class GpuEventKind(enum.Enum):
 
     STORE = "stores"
     COMMIT = "commits its stores"
+    GET = "reads into registers"
     COPY_IN = "starts a copy into shared memory"
     COPY_OUT = "starts a copy out of shared memory"
     GROUP = "makes a group of the copies out"

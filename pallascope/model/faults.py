@@ -142,6 +142,9 @@ class GpuHazard(enum.Enum):
     """A missing synchronisation between the threads of a GPU kernel."""
 
     NO_COMMIT = "stored data isn't committed before a unit reads it"
+    NOT_ARRIVED = "memory is read before the wait for the copy into it"
+    TOO_EARLY = "the next copy into memory starts before the last one's data has been read"
+    READ_BY_THREAD = "memory is written while another thread may still be reading it"
     READ_BY_WGMMA = "memory is written while wgmma may still be reading it"
     READ_BY_MMA = "memory is written while tcgen05_mma may still be reading it"
     NOT_MULTIPLIED = "an accumulator is loaded while products may still be added to it"
@@ -150,6 +153,7 @@ class GpuHazard(enum.Enum):
     NOT_DRAINED = "the kernel ends before a copy from its memory has ended"
     LAPPED = "a barrier completes twice before a wait on it"
     NEVER_ARRIVES = "a wait on a barrier with too few arrivals"
+    NOTHING_AHEAD = "each copy into a memory is waited for before the next one starts"
 
 
 @dataclass(frozen=True, slots=True)

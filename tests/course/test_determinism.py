@@ -1,4 +1,4 @@
-"""Predictions are a function of kernel, case, chip and versions: of nothing else.
+"""Predictions and verdicts are functions of text, case, chip and versions: of nothing else.
 
 Two processes with different hash seeds, one in the opposite order of the other, predict a dozen
 kernels; for `.ci/full`, more. (That a solution's time is the same in two workers is seen with each
@@ -28,6 +28,7 @@ from pallascope.tools import codec
 from pallascope.tpu import Prediction
 from tests.support.contract import Plan
 from tests.support.repositories import ROOT
+from tools.benchmarks import verdicts
 
 Launch = tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]
 
@@ -171,6 +172,26 @@ def test_each_launch_has_a_predicted_time(results: tuple[bytes, bytes]) -> None:
     unknown = {one.name: k.unknown for one in found for k in one.kernels if k.seconds is None}
     assert not unknown
     assert all(one.kernels for one in found)
+
+
+#: Katas whose known mistakes are graded three times: a race, a deadlock, a copy that is late.
+SOME, MANY = ("kata_02_tma_copy",), ("10_gpu", "1_basics")
+
+
+@pytest.mark.timeout(0)
+def test_verdicts_are_the_same_beside_other_work(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """Three runs at the same time, which delay each other."""
+    for word in MANY if Plan.of(pytestconfig).every_case else SOME:
+        files = [tmp_path / f"{word}.{run}.jsonl" for run in range(3)]
+        command = [sys.executable, "-m", "tools.benchmarks.verdicts", "write"]
+        options = ["--kinds", "mistake", "-k", word]
+        runs = [subprocess.Popen([*command, str(file), *options], cwd=ROOT) for file in files]
+        assert [run.wait() for run in runs] == [0, 0, 0]
+        graded = [verdicts.read(file) for file in files]
+        assert len(graded[0]) >= 5
+        assert graded[0] == graded[1] == graded[2]
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ def test_tpus_are_meant_unless_a_key_says_otherwise(tmp_path: Path) -> None:
 def test_what_belongs_to_gpus(tmp_path: Path) -> None:
     more = 'target = "gpu"\nunits = ["wgmma"]\nnot_interpreted = "why"\nonly_on = "b200"'
     assert loaded(tmp_path, more) == GpuTarget(("wgmma",), "why", "b200")
+    assert loaded(tmp_path, f"{more}\ncopies_ahead = true") == GpuTarget(
+        ("wgmma",), "why", "b200", copies_ahead=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,78 @@ def copied(
     return launch
 
 
+def two_copies(both: bool = True) -> Launch:
+    """The sum of two blocks, whose copies have barriers of their own; `both`: waits for both."""
+
+    def launch(x: jax.Array) -> jax.Array:
+        def body(x_gmem: Any, o_gmem: Any, a_smem: Any, b_smem: Any, o_smem: Any, here: Any):
+            for n, smem in enumerate((a_smem, b_smem)):
+                plgpu.copy_gmem_to_smem(x_gmem.at[pl.ds(n * 64, 64)], smem, here.at[n])
+            for n in range(1 + both):
+                plgpu.barrier_wait(here.at[n])
+            o_smem[...] = a_smem[...] + b_smem[...]
+            plgpu.commit_smem()
+            plgpu.copy_smem_to_gmem(o_smem, o_gmem)
+            plgpu.wait_smem_to_gmem(0)
+
+        block = plgpu.SMEM((64, x.shape[1]), x.dtype)
+        scratch = (block, block, block, plgpu.Barrier(num_arrivals=1, num_barriers=2))
+        out = Struct((64, x.shape[1]), x.dtype)
+        return plgpu.kernel(body, out_type=out, scratch_types=scratch)(x)
+
+    return launch
+
+
+def handed_on(early: bool = False) -> Launch:
+    """x + 1: one thread copies in, another reads; `early`: it frees a slot before it reads it."""
+
+    def launch(x: jax.Array) -> jax.Array:
+        steps = x.shape[0] // 64
+
+        def produce(x_gmem: Any, x_slots: Any, full: Any, free: Any) -> None:
+            def step(i: Any, _: None) -> None:
+                slot = lax.rem(i, 2)
+                pl.when(i >= 2)(lambda: plgpu.barrier_wait(free.at[slot]))
+                rows = x_gmem.at[pl.ds(i * 64, 64)]
+                plgpu.copy_gmem_to_smem(rows, x_slots.at[slot], full.at[slot])
+
+            lax.fori_loop(0, steps, step, None)
+
+        def consume(o_gmem: Any, x_slots: Any, o_smem: Any, full: Any, free: Any) -> None:
+            def step(i: Any, _: None) -> None:
+                slot = lax.rem(i, 2)
+                plgpu.barrier_wait(full.at[slot])
+                if early:
+                    plgpu.barrier_arrive(free.at[slot])
+                value = x_slots[slot]
+                if not early:
+                    plgpu.barrier_arrive(free.at[slot])
+                plgpu.wait_smem_to_gmem(0)
+                o_smem[...] = value + 1
+                plgpu.commit_smem()
+                plgpu.copy_smem_to_gmem(o_smem, o_gmem.at[pl.ds(i * 64, 64)])
+
+            lax.fori_loop(0, steps, step, None)
+            plgpu.wait_smem_to_gmem(0)
+
+        def body(x_gmem, o_gmem, x_slots, o_smem, full, free) -> None:
+            wg = lax.axis_index("wg")
+            pl.when(wg == 0)(lambda: produce(x_gmem, x_slots, full, free))
+            pl.when(wg == 1)(lambda: consume(o_gmem, x_slots, o_smem, full, free))
+
+        scratch = (
+            plgpu.SMEM((2, 64, x.shape[1]), x.dtype),
+            plgpu.SMEM((64, x.shape[1]), x.dtype),
+            plgpu.Barrier(num_arrivals=1, num_barriers=2),
+            plgpu.Barrier(num_arrivals=1, num_barriers=2),
+        )
+        threads: dict[str, Any] = {"num_threads": 2, "thread_name": "wg"}
+        out = Struct(x.shape, x.dtype)
+        return plgpu.kernel(body, out_type=out, scratch_types=scratch, **threads)(x)
+
+    return launch
+
+
 def multiplied(
     early: bool = False, arrivals: int = 2, arrive: bool = True, wait: bool = True, left: int = 0
 ) -> Launch:

@@ -22,7 +22,7 @@ def fused_outer_backward_kernel(x_ref, y_ref, dz_ref, dx_ref, dy_ref, dx_sum_ref
         dy_sum_ref[:, here] = jnp.zeros((1, bn), jnp.float32)
 
     x, y = x_ref[...].astype(jnp.float32), y_ref[...].astype(jnp.float32)
-    slope = jnp.where((x > 0) == (y > 0), dz_ref[...].astype(jnp.float32), 0)
+    slope = jnp.where(jnp.sign(x) * jnp.sign(y) > 0, dz_ref[...].astype(jnp.float32), 0)
     dx_sum_ref[...] += jnp.sum(slope * y, axis=1, keepdims=True)
     dy_sum_ref[:, here] += jnp.sum(slope * x, axis=0, keepdims=True)
     dx_ref[...] = dx_sum_ref[...].astype(dx_ref.dtype)
