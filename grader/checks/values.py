@@ -447,6 +447,11 @@ def _suspect(
             for share in clues.shares
             if position < len(share.results)
         ),
+        hypotheses=tuple(
+            (hypothesis.change, in_float64(hypothesis.results[position]))
+            for hypothesis in clues.hypotheses
+            if position < len(hypothesis.results)
+        ),
         inputs={
             name: in_float64(array)
             for name, array in zip(reference.names, reference.inputs, strict=True)

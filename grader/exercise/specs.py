@@ -1,7 +1,11 @@
-"""Evaluates a spec for a case: inputs drawn by dtype, expected results, the share of each block.
+"""Evaluates a spec for a case: inputs drawn by dtype, expected results, results of changed inputs.
 
 Shapes and dtypes come from the spec's jaxtyping annotations, values from the case's seed. Expected
 results are evaluated in float64, so that the spec's rounding doesn't matter.
+
+For a wrong result, the spec is also evaluated for single blocks of its inputs, and for inputs that
+are changed in other ways. Each change is a hypothesis about the cause: a diagnosis names it only if
+its result is the learner's, in all elements.
 """
 
 from __future__ import annotations
@@ -10,15 +14,18 @@ import contextlib
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
 from grader.exercise.reference_results import (
+    as_float64,
     drawn,
     drawn_or_abstract,
     is_abstract,
@@ -28,7 +35,17 @@ from grader.exercise.reference_results import (
 )
 from grader.verdict import Case
 from pallascope.kernels import longest_sum
-from pallascope.model import Array, ArrayType, KernelCall, Operand, Outcomes, Reference, Role, Share
+from pallascope.model import (
+    Array,
+    ArrayType,
+    Hypothesis,
+    KernelCall,
+    Operand,
+    Outcomes,
+    Reference,
+    Role,
+    Share,
+)
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 
 
@@ -173,6 +190,148 @@ def _passed_on(
                 yield position, operand
                 del remaining[: number + 1]
                 break
+
+
+# ---- hypotheses about a wrong result: the spec's results for changed inputs ----
+
+Values = np.ndarray[Any, Any]
+#: A change in words, and the new contents of inputs by position.
+Change = tuple[str, Mapping[int, Values]]
+
+#: The most hypotheses of a result, and the most elements of all inputs: a spec takes milliseconds.
+MOST, MOST_ELEMENTS = 48, 1 << 21
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A floating input of the spec; `operand` is the kernel's Ref for it, if it is passed on."""
+
+    position: int
+    name: str
+    array: Values
+    operand: Operand | None
+
+
+def exchanged(inputs: Sequence[Given]) -> Iterator[Change]:
+    for number, one in enumerate(inputs):
+        for other in inputs[number + 1 :]:
+            if (one.array.shape, one.array.dtype) == (other.array.shape, other.array.dtype):
+                text = f"{one.name} and {other.name} were exchanged"
+                yield text, {one.position: other.array, other.position: one.array}
+
+
+def transposed(inputs: Sequence[Given]) -> Iterator[Change]:
+    for one in inputs:
+        if one.array.ndim >= 2 and one.array.shape[-1] == one.array.shape[-2] > 1:
+            yield f"{one.name} were transposed", {one.position: one.array.swapaxes(-1, -2)}
+
+
+def other_blocks(inputs: Sequence[Given]) -> Iterator[Change]:
+    """Each grid step gets another block of an input, or of all inputs of one shape."""
+    alone = [[one] for one in inputs]
+    shapes: dict[Any, list[Given]] = {}
+    for one in inputs:
+        shapes.setdefault((one.array.shape, one.operand and one.operand.block), []).append(one)
+    for group in (*alone, *(group for group in shapes.values() if len(group) > 1)):
+        names = " and ".join(one.name for one in group)
+        shape, operand = group[0].array.shape, group[0].operand
+        for axis, block in enumerate(operand.block if operand else ()):
+            if block and block < shape[axis] and shape[axis] % block == 0:
+                for text, order in _orders(shape[axis] // block):
+                    yield (
+                        f"{text.format(names)} along dimension {axis}",
+                        {one.position: _reordered(one.array, axis, order) for one in group},
+                    )
+
+
+def _orders(count: int) -> Iterator[tuple[str, list[int]]]:
+    """Other numbers of blocks than 0 … count - 1, in words."""
+    blocks = list(range(count))
+    yield "each grid step got block 0 of {}", [0] * count
+    yield "each grid step got the next block of {}", [*blocks[1:], 0]
+    if count > 2:
+        yield "each grid step got the block before of {}", [count - 1, *blocks[:-1]]
+        yield "the blocks of {} came in reverse order", blocks[::-1]
+
+
+def _reordered(array: Values, axis: int, order: Sequence[int]) -> Values:
+    """Its blocks along an axis in another order."""
+    blocks = np.split(array, len(order), axis)
+    return np.concatenate([blocks[number] for number in order], axis)
+
+
+def constant(inputs: Sequence[Given]) -> Iterator[Change]:
+    for one in inputs:
+        for value in (1, 0):
+            yield f"{one.name} were {value}", {one.position: np.full_like(one.array, value)}
+
+
+def rounded(inputs: Sequence[Given]) -> Iterator[Change]:
+    for one in inputs:
+        if one.array.dtype == np.float32:
+            narrow = np.asarray(jnp.asarray(one.array).astype(jnp.bfloat16).astype(jnp.float32))
+            yield f"{one.name} were rounded to bfloat16", {one.position: narrow}
+
+
+def negated(inputs: Sequence[Given]) -> Iterator[Change]:
+    for one in inputs:
+        yield f"{one.name} had the other sign", {one.position: -one.array}
+
+
+HYPOTHESES: tuple[Callable[[Sequence[Given]], Iterator[Change]], ...] = (
+    exchanged,
+    transposed,
+    other_blocks,
+    constant,
+    negated,
+    rounded,
+)
+
+
+def hypotheses(
+    spec: Callable[..., Any],
+    inputs: Sequence[Values],
+    keywords: Mapping[str, int],
+    calls: Sequence[KernelCall],
+) -> tuple[Hypothesis, ...]:
+    """The spec's results for changed inputs; those that equal the right ones are left out.
+
+    None for large inputs, whose spec takes long.
+    """
+    if sum(array.size for array in inputs) > MOST_ELEMENTS:
+        return ()
+    names = list(inspect.signature(spec).parameters)
+    wanted = {name: size for name, size in keywords.items() if name in names}
+    compiled = jax.jit(functools.partial(spec, **wanted))
+
+    def evaluated(arrays: Sequence[Values]) -> list[Values]:
+        with jax.enable_x64(True):
+            return list(map(np.asarray, jax.tree.leaves(compiled(*map(as_float64, arrays)))))
+
+    right = evaluated(inputs)
+    found: list[Hypothesis] = []
+    floating = list(_floating(names, inputs, calls))
+    for change, arrays in (each for kind in HYPOTHESES for each in kind(floating)):
+        if len(found) == MOST:
+            break
+        changed = [arrays.get(number, array) for number, array in enumerate(inputs)]
+        results = evaluated(changed)
+        if not all(map(np.array_equal, results, right)):
+            found.append(Hypothesis(change, tuple(map(from_numpy, results))))
+    return tuple(found)
+
+
+def _floating(
+    names: Sequence[str], inputs: Sequence[Values], calls: Sequence[KernelCall]
+) -> Iterator[Given]:
+    operands = list(calls[0].role(Role.INPUT)) if len(calls) == 1 else []
+    for position, (name, array) in enumerate(zip(names, inputs, strict=False)):
+        kind = ArrayType(array.dtype.name, array.shape)
+        operand = next((one for one in operands if one.array == kind), None)
+        if operand:
+            operands.remove(operand)
+        if jnp.issubdtype(array.dtype, jnp.floating):
+            yield Given(position, operand.name if operand else name, array, operand)
 
 
 def programs_of(

@@ -419,6 +419,7 @@ class TpuLaunchClient(LaunchClient):
             looked.padding,
             looked.edge,
             looked.as_xla,
+            taken.hypotheses if isinstance(taken, Shares) else (),
         )
 
     def repeats(self) -> Repeats:

@@ -19,6 +19,7 @@ from pallascope.model import (
     DeviceFault,
     DmaFault,
     GpuFault,
+    Hypothesis,
     KernelCall,
     Measured,
     Mode,
@@ -345,9 +346,10 @@ class Investigated:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The spec's results for single blocks."""
+    """The spec's results for single blocks, and for changed inputs."""
 
     shares: tuple[Share, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ def _shares(question: EvaluateBlocks) -> Shares:
     with exception_reports.caught(question.source, Stage.RUN):
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         inputs = [to_numpy(array) for array in question.inputs]
-        return Shares(specs.block_shares(spec, inputs, keywords, question.calls))
+        shares = specs.block_shares(spec, inputs, keywords, question.calls)
+        return Shares(shares, specs.hypotheses(spec, inputs, keywords, question.calls))
     return Shares()
 
 

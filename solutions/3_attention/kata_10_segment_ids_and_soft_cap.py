@@ -181,6 +181,9 @@ def queries_keys_values(key, *, B, N, K, T, S, H, dtype):
     # In sixteenths, so that every product and every sum is exact in float32.
     q = jnp.round(jax.random.normal(q_key, (B, N, T, H)) * length * 16) / 16
     k = jnp.round(jax.random.normal(k_key, (B, K, S, H)) * 16) / 16
+    # All scores of the first query are below -100.
+    low = jnp.where(jnp.arange(H) == H - 1, -192, 0)
+    k, q = k.at[..., -1].set(16), q.at[..., -1].set(0).at[:, :, 0].set(low)
     v = jax.random.normal(v_key, (B, K, S, H))
     return q.astype(dtype), k.astype(dtype), v.astype(dtype)
 

@@ -52,6 +52,7 @@ from grader.checks.diagnoses.uninitialized import (
 from grader.checks.diagnoses.value_patterns import (
     all_zero,
     another_formula,
+    another_input,
     edge_of_an_operation,
     factor_of_the_row,
     input_unchanged,
@@ -238,6 +239,10 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     input_unchanged: (suspect(X, X + 10, inputs={"y": NOISE, "x": X}), "equals x, unchanged"),
     same_amount: (suspect(X - 2.5), "off by the same amount: -2.5"),
     same_factor: (suspect(X / 8), "off by the same factor: 0.125"),
+    another_input: (
+        suspect(X * NOISE, hypotheses=(("w were 0", 0 * X), ("w were exchanged", X * NOISE))),
+        "right, if w were exchanged",
+    ),
     another_block: (
         suspect(swapped_rows()),
         "block (0, 0) contains the values of block (1, 0)",
@@ -511,6 +516,19 @@ def test_an_edge_is_named_only_if_it_makes_the_result_right() -> None:
     assert "XLA's shift_left: 0. On a TPU: poison." in said
     assert edge_of_an_operation(suspect(NOISE, as_xla=NOISE, edge=edge)) is None
     assert edge_of_an_operation(suspect(NOISE)) is None
+
+
+def test_a_hypothesis_is_named_only_if_it_explains_every_element() -> None:
+    wrong = X * NOISE
+    blocks = "each grid step got block 0 of x_ref along dimension 1"
+    one, other = (blocks, wrong), ("y were 1", wrong + 1e-9)
+    assert "index map of that input" in why(another_input, suspect(wrong, hypotheses=(one,)))
+    said = why(another_input, suspect(wrong, hypotheses=(one, other)))
+    assert f"is what it would be if {blocks}, or if y were 1." in said
+    nearly = with_part((31, 5), 7.0, wrong)
+    assert another_input(suspect(nearly, hypotheses=(one,))) is None
+    assert another_input(suspect(with_part((0, 0), np.nan, wrong), hypotheses=(one,))) is None
+    assert another_input(suspect(wrong)) is None
 
 
 def test_overflowed_elements_are_counted() -> None:

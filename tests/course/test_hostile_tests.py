@@ -29,7 +29,7 @@ NEVER_LOOKS = f"    {CALL}\n"
 @pytest.mark.parametrize(
     ("body", "check", "says"),
     [
-        (ALL_BUT_THE_FIRST, Check.PLANTED, "a right kernel"),
+        (ALL_BUT_THE_FIRST, Check.PLANTED, "passes for a kernel that"),
         (ENDS_ITSELF, Check.RUNS, "exit code 0"),
         (NEVER_LOOKS, Check.PLANTED, "passes for a kernel that"),
         ("    pass\n", Check.PLANTED, "never calls the launch"),

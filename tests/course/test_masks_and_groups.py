@@ -112,7 +112,7 @@ def test_every_session_has_low_scores_and_scores_far_apart(name: str, seeds: ran
 
 
 @pytest.mark.parametrize("name", OTHER_SCORES)
-def test_other_katas_take_a_softmax_too(name: str) -> None:
+def test_the_others_take_a_softmax_too(name: str) -> None:
     assert takes_a_softmax(EVERY[name], load_module(EVERY[name].solution))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from grader.exercise.reference_results import LARGE
-from grader.exercise.specs import SpecProblem, block_shares, reference
+from grader.exercise.specs import SpecProblem, block_shares, hypotheses, reference
 from grader.verdict import Case
 from pallascope.model import ArrayType, Reference, Role
 from pallascope.tools.arrays import in_float64, to_numpy
@@ -305,3 +305,60 @@ def test_no_shares_of_whole_squeezed_or_other_arrays() -> None:
     held = call(operand("x_ref", (2, 6), (2, 2)))
     assert block_shares(total, [INTS], {}, (held, held)) == ()
     assert block_shares(total, [INTS], {}, ()) == ()
+
+
+# ---- hypotheses ----
+
+
+def changes(spec: Any, inputs: list[Any], *operands: Any) -> dict[str, list[Any]]:
+    calls = (call(*operands),) if operands else ()
+    return {h.change: to_numpy(h.results[0]).tolist() for h in hypotheses(spec, inputs, {}, calls)}
+
+
+def test_hypotheses_are_the_spec_of_changed_inputs() -> None:
+    a, b = np.array([[1.0, 2], [3, 4]], np.float32), np.array([[5.0, 7], [11, 13]], np.float32)
+    found = changes(lambda a, b: a - b, [a, b])
+    assert found == {
+        "a and b were exchanged": (b - a).tolist(),
+        "a were transposed": (a.T - b).tolist(),
+        "b were transposed": (a - b.T).tolist(),
+        "a were 1": (1 - b).tolist(),
+        "a were 0": (-b).tolist(),
+        "b were 1": (a - 1).tolist(),
+        "b were 0": a.tolist(),
+        "a had the other sign": (-a - b).tolist(),
+        "b had the other sign": (a + b).tolist(),
+    }
+
+
+def test_hypotheses_about_blocks_name_the_ref() -> None:
+    x = np.arange(6, dtype=np.float32)[None]
+    found = changes(lambda x: x * 2, [x], operand("x_ref", (1, 6), (1, 2)))
+    at = " along dimension 1"
+    assert found[f"each grid step got block 0 of x_ref{at}"] == [[0, 2, 0, 2, 0, 2]]
+    assert found[f"each grid step got the next block of x_ref{at}"] == [[4, 6, 8, 10, 0, 2]]
+    assert found[f"each grid step got the block before of x_ref{at}"] == [[8, 10, 0, 2, 4, 6]]
+    assert found[f"the blocks of x_ref{at.replace(' along', ' came in reverse order along')}"] == [
+        [8, 10, 4, 6, 0, 2]
+    ]
+
+
+def test_hypotheses_about_two_inputs_with_one_index_map() -> None:
+    x = np.arange(4, dtype=np.float32)[None]
+    both = operand("x_ref", (1, 4), (1, 2)), operand("y_ref", (1, 4), (1, 2))
+    found = changes(lambda x, y: x * y, [x, x + 1], *both)
+    of_both = "each grid step got block 0 of x_ref and y_ref along dimension 1"
+    assert found[of_both] == [[0, 2, 0, 2]]
+
+
+def test_hypotheses_leave_out_what_changes_nothing() -> None:
+    ones, table = np.ones((2, 2), np.float32), np.array([1, 0])
+    found = changes(lambda x, table: x[table], [ones, table])
+    assert set(found) == {"x were 0", "x had the other sign"}
+    large = np.zeros((1 << 11, 1 << 11), np.float32)
+    assert hypotheses(lambda x: x, [large], {}, ()) == ()
+
+
+def test_rounding_of_an_input_is_a_hypothesis() -> None:
+    x = np.array([1 + 2**-12], np.float32)
+    assert changes(lambda x: x, [x])["x were rounded to bfloat16"] == [1]

@@ -199,6 +199,38 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
     return None
 
 
+def another_input(suspect: Suspect) -> Diagnosis | None:
+    """The right result for changed inputs."""
+    result = suspect.result
+    found = [
+        change
+        for change, value in suspect.hypotheses
+        if result.close(result.actual, value, 2 * (result.allowed + rounding(value, result.dtype)))
+    ]
+    if not found:
+        return None
+    either = ", or if ".join(found[:2])
+    look = next((where for word, where in _PLACES.items() if word in found[0]), "")
+    return Diagnosis(
+        f"right, if {found[0]}",
+        f"All of {result.name} is what it would be if {either}.{look}",
+        vague=True,
+    )
+
+
+#: By a word of a hypothesis, the place of the likely cause.
+_PLACES = {
+    "block": " Look at the index map of that input, or at the slice that the kernel takes of it.",
+    "exchanged": " Look at the order in which they are passed on, in which in_specs are given, and "
+    "in which the kernel takes its Refs.",
+    "transposed": " Look at the dimensions over which a product sums, and at the order of indices.",
+    "bfloat16": " Something rounds it before it is used: a cast, or a product at the default "
+    "precision.",
+    "were 0": " Its terms are missing.",
+    "were 1": " Its factors are missing.",
+}
+
+
 def another_formula(suspect: Suspect) -> Diagnosis | None:
     """Small errors that depend on the value, as rounding errors do not."""
     result = suspect.result
