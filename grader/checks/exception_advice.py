@@ -180,8 +180,8 @@ STORE_ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"Invalid shape for `swap`",
         "A store must have the shape of the Ref (or of the part of it that is indexed). Compare "
-        "the two shapes above. If one of them is a whole array's, in_specs or out_specs is missing "
-        "from the launch: without a BlockSpec a Ref holds the whole array, as each argument's does "
+        "the two shapes above. If one of them is a whole array's, look for its BlockSpec in "
+        "in_specs or out_specs: without one, a Ref holds the whole array, as each argument's does "
         "in a plgpu.kernel.",
     ),
     (

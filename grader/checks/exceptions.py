@@ -237,9 +237,7 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             f"{name}: block index {index} is out of bounds",
             f"At grid step {step} the index map of {role} {name} returns {index}: that block is "
             f"out of bounds.\n{paragraph('error', message)}",
-            "An index map returns block indices, not element indices: block i starts at element "
-            "i × block size. Compare the grid with the number of blocks."
-            + _handed_over(name, message),
+            _block_numbers(index, name, calls) + _handed_over(name, message),
         )
     if match := _REVISITED.search(message):
         output, step, first, last = match.groups()
@@ -272,6 +270,29 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
         + paragraph("error", first_paragraph(f"{problem.kind}: {message}")),
         exception_advice(problem),
     )
+
+
+def _block_numbers(index: str, name: str, calls: tuple[KernelCall, ...]) -> str:
+    """Advice on a block index that is out of bounds, such as "(0, 256)"."""
+    operand = next((one for call in calls for one in call.operands if one.name == name), None)
+    numbers = [int(number) for number in re.findall(r"-?\d+", index)]
+    compare = "Compare the grid with the number of blocks, and look at each term of the index map."
+    if operand is None or len(numbers) != len(operand.block):
+        return compare
+    for axis, (number, block) in enumerate(zip(numbers, operand.block, strict=True)):
+        size, step = operand.array.shape[axis], block or 1
+        count = -(-size // step)
+        if 0 <= number < count:
+            continue
+        blocks = f"{count} blocks, 0 to {count - 1}," if count > 1 else "1 block, 0,"
+        there = f"{name} has {blocks} along dimension {axis}. "
+        if number > 0 and step > 1 and number % step == 0 and number // step < count:
+            return (
+                f"{there}An index map returns block indices, not element indices: block i starts "
+                f"at element i × {step}."
+            )
+        return there + compare
+    return compare
 
 
 def _handed_over(name: str, message: str) -> str:

@@ -229,7 +229,27 @@ def test_a_block_index_out_of_bounds(role: str, name: str) -> None:
     )
     assert said.startswith(f"{name}: block index (4, 0) is out of bounds\n")
     assert f"At grid step (3,) the index map of {role} {name} returns (4, 0)" in said
-    assert "not element indices" in said
+    assert "look at each term of the index map" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        ("(16, 0)", "block i starts at element i × 8."),
+        ("(4, 0)", "4 blocks, 0 to 3, along dimension 0. Compare the grid"),
+        ("(-8, 0)", "4 blocks, 0 to 3, along dimension 0. Compare the grid"),
+        ("(32, 0)", "Compare the grid"),  # element 32 isn't in the array either
+        ("(0, 1)", "1 block, 0, along dimension 1. Compare the grid"),
+        ("(4,)", "Compare the grid"),
+    ],
+)
+def test_a_block_index_is_explained_by_its_number(index: str, says: str) -> None:
+    message = f'Out-of-bounds block index {index} for input "x_ref" in iteration (2,)'
+    problem = Problem(Stage.RUN, "IndexError", message)
+    called = call(operand("x_ref", (32, 128), (8, 128)), output("o_ref", (32, 128), (8, 128)))
+    said = text(interpreter_finding(problem, FILE, (called,)))
+    assert says in said
+    assert ("element indices" in said) is (index == "(16, 0)")
 
 
 def test_a_read_out_of_bounds() -> None:

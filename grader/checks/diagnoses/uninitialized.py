@@ -52,7 +52,7 @@ def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
         f"of {block}, so the last block holds only {size % block} of them: past the edge there is "
         "garbage. Replace it by a neutral value before you compute with it: jnp.where(mask, value, "
         "0) for a sum or a product, -inf instead of 0 for a maximum or an exponential. A product "
-        "with zero keeps NaN.",
+        "with zero keeps NaN. If this step needs another block, look at the index map.",
     )
 
 
@@ -100,9 +100,17 @@ def computed_nan(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         "NaN from arithmetic",
         "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
-        "inf × 0, or the logarithm or root of a negative number.",
+        f"inf × 0, {_casts(suspect)}or the logarithm or root of a negative number.",
         vague=True,
     )
+
+
+def _casts(suspect: Suspect) -> str:
+    """The casts that make NaN of large numbers, if the kernel has such a dtype."""
+    every = suspect.call.operands if suspect.call else ()
+    names = {operand.array.dtype for operand in every} | {suspect.result.dtype}
+    wanted = "float8_e4m3fn"
+    return f"a number beyond 448 in a cast to {wanted}, " if wanted in names else ""
 
 
 def ragged_inputs(suspect: Suspect) -> list[tuple[Operand, int]]:

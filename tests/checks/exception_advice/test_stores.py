@@ -82,7 +82,7 @@ def reads_its_block_of_the_whole(x_ref: Any, o_ref: Any) -> None:
         (adds_a_vector, COLUMN, "Keep the axis: keepdims=True"),
         (stores_a_vector_as_a_row, ROW, "A vector (n,) isn't a row (1, n)"),
         (stores_a_number, WHOLE, "jnp.zeros_like(o_ref)"),
-        (stores_another_part, WHOLE, "in_specs or out_specs is missing"),
+        (stores_another_part, WHOLE, "look for its BlockSpec in in_specs or out_specs"),
         (stores_integers, WHOLE, ".astype(o_ref.dtype)."),
         (keeps_a_rounded_sum, SUM, "give the scratch the dtype of the sum"),
         (sets_an_element, WHOLE, "its elements cannot be set"),
