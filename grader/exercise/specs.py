@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
+import linecache
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from jax.extend import core
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
 from grader.exercise.reference_results import (
@@ -35,6 +39,8 @@ from grader.exercise.reference_results import (
 )
 from grader.verdict import Case
 from pallascope.kernels import longest_sum
+from pallascope.kernels.evaluator import bind, retraced
+from pallascope.kernels.source_lines import line_of
 from pallascope.model import (
     Array,
     ArrayType,
@@ -204,7 +210,7 @@ MOST, MOST_ELEMENTS = 48, 1 << 21
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A floating input of the spec; `operand` is the kernel's Ref for it, if it is passed on."""
+    """An input of the spec; `operand` is the kernel's Ref for it, if it is passed on."""
 
     position: int
     name: str
@@ -261,7 +267,7 @@ def _reordered(array: Values, axis: int, order: Sequence[int]) -> Values:
 
 
 def constant(inputs: Sequence[Given]) -> Iterator[Change]:
-    for one in inputs:
+    for one in _floating(inputs):
         for value in (1, 0):
             yield f"{one.name} were {value}", {one.position: np.full_like(one.array, value)}
 
@@ -273,8 +279,15 @@ def rounded(inputs: Sequence[Given]) -> Iterator[Change]:
             yield f"{one.name} were rounded to bfloat16", {one.position: narrow}
 
 
-def negated(inputs: Sequence[Given]) -> Iterator[Change]:
+def shifted(inputs: Sequence[Given]) -> Iterator[Change]:
     for one in inputs:
+        if np.issubdtype(one.array.dtype, np.integer):
+            for text, by in (("larger", 1), ("smaller", -1)):
+                yield f"{one.name} were {text} by 1", {one.position: one.array + by}
+
+
+def negated(inputs: Sequence[Given]) -> Iterator[Change]:
+    for one in _floating(inputs):
         yield f"{one.name} had the other sign", {one.position: -one.array}
 
 
@@ -282,6 +295,7 @@ HYPOTHESES: tuple[Callable[[Sequence[Given]], Iterator[Change]], ...] = (
     exchanged,
     transposed,
     other_blocks,
+    shifted,
     constant,
     negated,
     rounded,
@@ -293,45 +307,162 @@ def hypotheses(
     inputs: Sequence[Values],
     keywords: Mapping[str, int],
     calls: Sequence[KernelCall],
+    outputs: Sequence[Values] = (),
+    file: str = "",
 ) -> tuple[Hypothesis, ...]:
     """The spec's results for changed inputs; those that equal the right ones are left out.
 
-    None for large inputs, whose spec takes long.
+    If none is near the `outputs`, operations of the spec are changed, one at a time, until a result
+    is near; `file` is the spec's. None for large inputs, whose spec takes long.
     """
     if sum(array.size for array in inputs) > MOST_ELEMENTS:
         return ()
     names = list(inspect.signature(spec).parameters)
     wanted = {name: size for name, size in keywords.items() if name in names}
-    compiled = jax.jit(functools.partial(spec, **wanted))
+    program = functools.partial(spec, **wanted)
+    compiled = jax.jit(program)
 
-    def evaluated(arrays: Sequence[Values]) -> list[Values]:
+    def evaluated(function: Callable[..., Any], arrays: Sequence[Values]) -> list[Values]:
         with jax.enable_x64(True):
-            return list(map(np.asarray, jax.tree.leaves(compiled(*map(as_float64, arrays)))))
+            return list(map(np.asarray, jax.tree.leaves(function(*map(as_float64, arrays)))))
 
-    right = evaluated(inputs)
+    right = evaluated(compiled, inputs)
     found: list[Hypothesis] = []
-    floating = list(_floating(names, inputs, calls))
-    for change, arrays in (each for kind in HYPOTHESES for each in kind(floating)):
-        if len(found) == MOST:
-            break
-        changed = [arrays.get(number, array) for number, array in enumerate(inputs)]
-        results = evaluated(changed)
+
+    def is_near(change: str, results: list[Values]) -> bool:
+        """Whether results are like the outputs, and not like the right ones. Notes them."""
+        pairs = zip(outputs, results, right, strict=False)
         if not all(map(np.array_equal, results, right)):
             found.append(Hypothesis(change, tuple(map(from_numpy, results))))
+        return any(_alike(got, one) and not _alike(one, other) for got, one, other in pairs)
+
+    given = list(_given(names, inputs, calls))
+    near = False
+    for change, arrays in (each for kind in HYPOTHESES for each in kind(given)):
+        if len(found) < MOST:
+            changed = [arrays.get(number, array) for number, array in enumerate(inputs)]
+            near |= is_near(change, evaluated(compiled, changed))
+    if not near and outputs and not any(map(_holds_nan, outputs)):
+        with jax.enable_x64(True):
+            like = list(map(as_float64, inputs))
+            traced = jax.make_jaxpr(lambda *xs: jax.tree.leaves(program(*xs)))(*like)
+            specs = list(itertools.islice(changed_specs(traced, file), MOST_SPECS))
+        for change, closed in specs:
+            with jax.enable_x64(True):
+                changed_spec = jax.jit(core.jaxpr_as_fun(closed))
+            if is_near(change, evaluated(changed_spec, inputs)):
+                break
     return tuple(found)
 
 
-def _floating(
+#: Errors of a result that is near another one, relative to the largest element.
+_NEAR = 2.0**-5
+
+
+def _holds_nan(values: Values) -> bool:
+    return bool((values != values).any())
+
+
+def _alike(one: Values, other: Values) -> bool:
+    if one.shape != other.shape:
+        return False
+    pair = [values.astype(np.float64) for values in (one, other)]
+    finite = np.isfinite(pair[1])
+    with np.errstate(invalid="ignore"):
+        error = np.abs(pair[0] - pair[1])[finite]
+    return bool((error <= _NEAR * np.abs(pair[1][finite]).max(initial=0.0)).all())
+
+
+def _given(
     names: Sequence[str], inputs: Sequence[Values], calls: Sequence[KernelCall]
 ) -> Iterator[Given]:
+    """The inputs, except random bits and truth values."""
     operands = list(calls[0].role(Role.INPUT)) if len(calls) == 1 else []
     for position, (name, array) in enumerate(zip(names, inputs, strict=False)):
         kind = ArrayType(array.dtype.name, array.shape)
         operand = next((one for one in operands if one.array == kind), None)
         if operand:
             operands.remove(operand)
-        if jnp.issubdtype(array.dtype, jnp.floating):
+        if jnp.issubdtype(array.dtype, jnp.number):
             yield Given(position, operand.name if operand else name, array, operand)
+
+
+def _floating(inputs: Sequence[Given]) -> list[Given]:
+    return [one for one in inputs if jnp.issubdtype(one.array.dtype, jnp.floating)]
+
+
+# ---- the same with a changed operation of the spec ----
+
+#: The most specs that are compiled for a wrong result, at about a tenth of a second each.
+MOST_SPECS = 10
+#: Comparisons that differ where both sides are equal, and their signs.
+_OTHERS = {"lt": "le", "le": "lt", "gt": "ge", "ge": "gt"}
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_WITH_NUMBERS = {"mul": "factor", "div": "divisor", "add": "term", "max": "bound", "min": "bound"}
+#: Computes the results of a changed operation from its inputs.
+Operation = Callable[[core.JaxprEqn, Sequence[Any]], Sequence[Any]]
+
+
+def changed_specs(closed: core.ClosedJaxpr, file: str) -> Iterator[tuple[str, core.ClosedJaxpr]]:
+    """Traces of a spec with one changed operation: a comparison's edge, a condition, a number."""
+    seen: dict[str, list[core.JaxprEqn]] = {}
+
+    def noted(eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
+        seen.setdefault(eqn.primitive.name, []).append(eqn)
+        return bind(eqn, inputs)
+
+    names = (*_OTHERS, *_WITH_NUMBERS, "select_n")
+    retraced(closed, dict.fromkeys(names, noted))
+    for name, eqns in seen.items():
+        for number, eqn in enumerate(eqns):
+            for change, by in _changes(eqn, file):
+                yield change, retraced(closed, {name: _only(number, by)})
+
+
+def _only(number: int, by: Operation) -> Operation:
+    """Change one operation of a kind, by its number."""
+    count = itertools.count()
+    return lambda eqn, inputs: (by if next(count) == number else bind)(eqn, inputs)
+
+
+def _changes(eqn: core.JaxprEqn, file: str) -> Iterator[tuple[str, Operation]]:
+    name, here = eqn.primitive.name, _quoted(eqn, file)
+    first: Any = eqn.invars[0].aval
+    if name in _OTHERS and jnp.issubdtype(first.dtype, jnp.integer):
+        other = _OTHERS[name]
+        change = f"the spec had {_SIGNS[other]} instead of {_SIGNS[name]}{here}"
+        yield change, lambda _, inputs: [_COMPARED[other](*inputs)]
+    if name == "select_n" and first.dtype == bool and len(eqn.invars) == 3:
+        for which, position in (("true", 2), ("false", 1)):
+            change = f"the condition were always {which}{here}"
+            yield change, lambda _, inputs, position=position: [inputs[position]]
+    literals = [n for n, var in enumerate(eqn.invars) if isinstance(var, core.Literal)]
+    floating = jnp.issubdtype(first.dtype, jnp.floating)
+    if name not in _WITH_NUMBERS or not floating or len(literals) != 1:
+        return
+    if name == "div" and literals[0] == 0:
+        return
+    value: Any = eqn.invars[literals[0]]
+    what = f"the {_WITH_NUMBERS[name]} {float(value.val):.4g}"
+    kept = 1 - literals[0]
+    yield f"{what} were missing{here}", lambda _, inputs: [inputs[kept]]
+    if name in ("mul", "div"):
+        yield (
+            f"{what} were applied twice{here}",
+            lambda eqn, inputs: bind(
+                eqn, [bind(eqn, inputs)[0] if n == kept else x for n, x in enumerate(inputs)]
+            ),
+        )
+
+
+_COMPARED = {"lt": lax.lt, "le": lax.le, "gt": lax.gt, "ge": lax.ge}
+
+
+def _quoted(eqn: core.JaxprEqn, file: str) -> str:
+    """The line of the spec, quoted: " in `mask = key <= query`"; "" if it is unknown."""
+    line = line_of(eqn.source_info, file) if file else 0
+    text = linecache.getline(file, line).strip() if line else ""
+    return f" in `{text}`" if text else ""
 
 
 def programs_of(

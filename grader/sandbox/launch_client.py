@@ -404,7 +404,8 @@ class TpuLaunchClient(LaunchClient):
             return Clues()
         kata, case, inputs = self.kata, self.case, self.reference.inputs
         calls = observed.trace.calls
-        shares = EvaluateBlocks(solution_file(kata), kata.name, case, inputs, calls)
+        outputs = observed.outputs
+        shares = EvaluateBlocks(solution_file(kata), kata.name, case, inputs, calls, outputs)
         self.queues.trusted.ask(shares)
         with_zeros, eager = any(map(holds_nan, observed.outputs)), eager_copies(case)
         launch = self.about(traced)

@@ -73,13 +73,17 @@ class EvaluateReference:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateBlocks:
-    """Evaluate the spec for only the first and only the last block of each input of `calls`."""
+    """Evaluate the spec for single blocks of each input of `calls`, and for other changes of it.
+
+    `outputs` are the wrong results, with which the spec's are compared.
+    """
 
     source: SourceFile
     name: str
     case: Case
     inputs: tuple[Array, ...]
     calls: tuple[KernelCall, ...]
+    outputs: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

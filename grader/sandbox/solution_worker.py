@@ -64,12 +64,14 @@ def _trace(question: TraceLaunch) -> Traced:
 
 
 def _shares(question: EvaluateBlocks) -> Shares:
+    shares, found = (), ()
     with exception_reports.caught(question.source, Stage.RUN):
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         inputs = [to_numpy(array) for array in question.inputs]
         shares = specs.block_shares(spec, inputs, keywords, question.calls)
-        return Shares(shares, specs.hypotheses(spec, inputs, keywords, question.calls))
-    return Shares()
+        outputs, file = list(map(to_numpy, question.outputs)), question.source.file
+        found = specs.hypotheses(spec, inputs, keywords, question.calls, outputs, file)
+    return Shares(shares, found)
 
 
 def _estimate(question: EstimateXla) -> Answer:

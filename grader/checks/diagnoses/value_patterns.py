@@ -226,6 +226,10 @@ _PLACES = {
     "transposed": " Look at the dimensions over which a product sums, and at the order of indices.",
     "bfloat16": " Something rounds it before it is used: a cast, or a product at the default "
     "precision.",
+    "instead of": " Look at the kernel's comparison: it is wrong where both sides are equal.",
+    " by 1": " Look for a bound that is off by one.",
+    "condition": " Look for that condition in the kernel.",
+    "were missing": " Look for it in the kernel.",
     "were 0": " Its terms are missing.",
     "were 1": " Its factors are missing.",
 }
