@@ -204,7 +204,7 @@ def test_without_a_sample_nothing_is_found(own: BlockSample | Accident) -> None:
     assert finding(own) is None
 
 
-def test_a_wrong_result_at_production_size_fails_the_kata() -> None:
+def test_a_wrong_result_at_production_size_fails() -> None:
     half = functools.partial(matmul, terms=K // 2)
     given = judged(sampled(half))
     found = values.check_production(given)
