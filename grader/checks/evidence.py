@@ -14,6 +14,7 @@ from pallascope.model import (
     Clues,
     GpuRun,
     GpuTimes,
+    Hypothesis,
     Measured,
     Mode,
     Observation,
@@ -32,8 +33,9 @@ class Evidence:
     `file` is the learner's, relative to the root, and `sizes` describes the case. The launch is
     compiled for `chips`; its cost is judged on the first, and only if it `costs`. At `production`
     size the launch isn't run as a whole. `clues` looks closer when a result is wrong. `resembles`
-    gives the title of a known mistake whose results satisfy a predicate, or "". `on_this_tpu` runs
-    the launch on the TPU of this machine; it is None if there is none.
+    gives the title of a known mistake whose results satisfy a predicate, or "". `hypotheses`
+    evaluates the spec with changes. `on_this_tpu` runs the launch on the TPU of this machine; it is
+    None if there is none.
     """
 
     key: Key
@@ -47,6 +49,7 @@ class Evidence:
     costs: bool = True
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
+    hypotheses: Callable[[], tuple[Hypothesis, ...]] = tuple
     on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None
 
     def name_of(self, position: int) -> str:

@@ -34,6 +34,7 @@ from grader.checks.diagnoses.uninitialized import (
     of_unwritten,
     shared_by_parallel_steps,
 )
+from grader.checks.diagnoses.value_patterns import changed_spec
 from grader.checks.dma_messages import copies_finding, nothing_there
 from grader.checks.evidence import Evidence, TpuEvidence
 from grader.checks.exceptions import FOUND, complaint_finding, interpreter_finding
@@ -150,10 +151,23 @@ def check(evidence: Evidence) -> Finding | None:
     if complaints:
         return _complained(evidence, calls, diagnosis)
     if diagnosis is None or diagnosis.vague:
-        diagnosis = known_mistake(results, evidence.resembles, diagnosis)
+        known = known_mistake(results, evidence.resembles, diagnosis)
+        diagnosis = known if known is not diagnosis else _tested(evidence, position, known, result)
     if diagnosis is None and evidence.observed.unwritten:
         diagnosis = of_unwritten(evidence.observed.unwritten, calls)
     return _finding(evidence, result, diagnosis)
+
+
+def _tested(
+    evidence: Evidence, position: int, otherwise: Diagnosis | None, result: Comparison
+) -> Diagnosis | None:
+    """The diagnosis that the spec, changed in one thing, gives the learner's result."""
+    results = [
+        (hypothesis.change, in_float64(hypothesis.results[position]))
+        for hypothesis in evidence.hypotheses()
+        if position < len(hypothesis.results)
+    ]
+    return changed_spec(result, results) or otherwise
 
 
 def _complained(
@@ -446,11 +460,6 @@ def _suspect(
             (share, in_float64(share.results[position]))
             for share in clues.shares
             if position < len(share.results)
-        ),
-        hypotheses=tuple(
-            (hypothesis.change, in_float64(hypothesis.results[position]))
-            for hypothesis in clues.hypotheses
-            if position < len(hypothesis.results)
         ),
         inputs={
             name: in_float64(array)

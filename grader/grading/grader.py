@@ -31,6 +31,7 @@ from grader.verdict import (
 from pallascope.model import (
     Accident,
     Clues,
+    Hypothesis,
     Observation,
     Reference,
 )
@@ -185,6 +186,10 @@ def evidence_of(
         assert isinstance(attempt, Observation)
         return own.clues(attempt)
 
+    @cache
+    def hypotheses() -> tuple[Hypothesis, ...]:
+        return own.hypotheses(attempt) if isinstance(attempt, Observation) else ()
+
     common = {
         "key": kata.key,
         "mode": own.mode,
@@ -196,6 +201,7 @@ def evidence_of(
         "sizes": str(dataclasses.replace(case, production=False)),
         "costs": costs(kata, case),
         "clues": clues,
+        "hypotheses": hypotheses,
         "resembles": partial(client.resembles, own, par),
         "on_this_tpu": own.on_this_tpu,
     }

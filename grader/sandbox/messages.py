@@ -73,9 +73,9 @@ class EvaluateReference:
 
 @dataclass(frozen=True, slots=True)
 class EvaluateBlocks:
-    """Evaluate the spec for single blocks of each input of `calls`, and for other changes of it.
+    """Evaluate the spec for single blocks of each input of `calls`.
 
-    `outputs` are the wrong results, with which the spec's are compared.
+    With `outputs`, which are wrong results, for other changes of inputs and spec instead.
     """
 
     source: SourceFile

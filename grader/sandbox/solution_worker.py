@@ -64,14 +64,14 @@ def _trace(question: TraceLaunch) -> Traced:
 
 
 def _shares(question: EvaluateBlocks) -> Shares:
-    shares, found = (), ()
     with exception_reports.caught(question.source, Stage.RUN):
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
-        inputs = [to_numpy(array) for array in question.inputs]
-        shares = specs.block_shares(spec, inputs, keywords, question.calls)
-        outputs, file = list(map(to_numpy, question.outputs)), question.source.file
-        found = specs.hypotheses(spec, inputs, keywords, question.calls, outputs, file)
-    return Shares(shares, found)
+        given = spec, [to_numpy(array) for array in question.inputs], keywords, question.calls
+        if question.outputs:
+            outputs = list(map(to_numpy, question.outputs))
+            return Shares((), specs.hypotheses(*given, outputs, question.source.file))
+        return Shares(specs.block_shares(*given))
+    return Shares()
 
 
 def _estimate(question: EstimateXla) -> Answer:

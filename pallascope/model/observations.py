@@ -288,10 +288,9 @@ class Clues:
     """Observations that are made only if a result is wrong.
 
     `with_zeros` are the results if unwritten memory holds zeros instead of NaN. `shares` are the
-    spec's results for single blocks of inputs, `hypotheses` those for changed inputs. `padding`
-    names the kernel's inputs whose padding alone causes NaN, None if that couldn't be tried. `edge`
-    describes an operation that XLA on the CPU computes differently, and `as_xla` are the results
-    with XLA's.
+    spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
+    alone causes NaN, None if that couldn't be tried. `edge` describes an operation that XLA on the
+    CPU computes differently, and `as_xla` are the results with XLA's.
     """
 
     output_blocks: OutputBlocks | None = None
@@ -300,12 +299,11 @@ class Clues:
     padding: tuple[str, ...] | None = None
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
-    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The spec's results with changed inputs. `change` says how, after "as if": "x were 1"."""
+    """The spec's results with a change of its inputs or of an operation: "x were 1"."""
 
     change: str
     results: tuple[Array, ...]

@@ -52,7 +52,7 @@ from grader.checks.diagnoses.uninitialized import (
 from grader.checks.diagnoses.value_patterns import (
     all_zero,
     another_formula,
-    another_input,
+    changed_spec,
     edge_of_an_operation,
     factor_of_the_row,
     input_unchanged,
@@ -239,10 +239,6 @@ SHOWN: dict[Callable[[Suspect], Diagnosis | None], tuple[Suspect, str]] = {
     input_unchanged: (suspect(X, X + 10, inputs={"y": NOISE, "x": X}), "equals x, unchanged"),
     same_amount: (suspect(X - 2.5), "off by the same amount: -2.5"),
     same_factor: (suspect(X / 8), "off by the same factor: 0.125"),
-    another_input: (
-        suspect(X * NOISE, hypotheses=(("w were 0", 0 * X), ("w were exchanged", X * NOISE))),
-        "right, if w were exchanged",
-    ),
     another_block: (
         suspect(swapped_rows()),
         "block (0, 0) contains the values of block (1, 0)",
@@ -519,16 +515,20 @@ def test_an_edge_is_named_only_if_it_makes_the_result_right() -> None:
 
 
 def test_a_hypothesis_is_named_only_if_it_explains_every_element() -> None:
-    wrong = X * NOISE
+    result = suspect(X * NOISE).result
     blocks = "each grid step got block 0 of x_ref along dimension 1"
-    one, other = (blocks, wrong), ("y were 1", wrong + 1e-9)
-    assert "index map of that input" in why(another_input, suspect(wrong, hypotheses=(one,)))
-    said = why(another_input, suspect(wrong, hypotheses=(one, other)))
-    assert f"is what it would be if {blocks}, or if y were 1." in said
-    nearly = with_part((31, 5), 7.0, wrong)
-    assert another_input(suspect(nearly, hypotheses=(one,))) is None
-    assert another_input(suspect(with_part((0, 0), np.nan, wrong), hypotheses=(one,))) is None
-    assert another_input(suspect(wrong)) is None
+    one, other = (blocks, result.actual), ("y were 1", result.actual + 1e-9)
+    no = ("w were 0", 0 * X)
+    alone, both = changed_spec(result, [no, one]), changed_spec(result, [one, no, other])
+    assert alone
+    assert alone.phrase == f"right, if {blocks}"
+    assert "index map of that input" in alone.why
+    assert both
+    assert f"is what it would be if {blocks}, or if y were 1." in both.why
+    for elsewhere in (7.0, np.nan):
+        nearly = suspect(with_part((31, 5), elsewhere, X * NOISE)).result
+        assert changed_spec(nearly, [one]) is None
+    assert changed_spec(result, []) is None
 
 
 def test_overflowed_elements_are_counted() -> None:

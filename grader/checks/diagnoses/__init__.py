@@ -50,7 +50,6 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     value_patterns.same_factor,
     position_patterns.another_block,
     position_patterns.one_share_of_the_sum,
-    value_patterns.another_input,
     position_patterns.left_over,
     position_patterns.transposed,
     position_patterns.rows_reordered,

@@ -45,7 +45,7 @@ class Suspect:
     inputs whose padding alone makes NaN, None where unknown; `strict`: the strict interpreter ran
     it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
     other results. `as_xla` is the result if the operation that `edge` describes is computed as by
-    XLA on the CPU. `hypotheses` are changes of the inputs, each with the right result for them.
+    XLA on the CPU.
     """
 
     result: Comparison
@@ -61,7 +61,6 @@ class Suspect:
     others: tuple[Comparison, ...] = ()
     edge: str = ""
     as_xla: Floats | None = None
-    hypotheses: tuple[tuple[str, Floats], ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

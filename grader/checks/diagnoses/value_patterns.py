@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF, Comparison
+from grader.checks.compare import ROUNDOFF, Comparison, Floats
 from grader.checks.diagnoses.suspect import (
     Diagnosis,
     Suspect,
@@ -199,12 +201,11 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
     return None
 
 
-def another_input(suspect: Suspect) -> Diagnosis | None:
-    """The right result for changed inputs."""
-    result = suspect.result
+def changed_spec(result: Comparison, hypotheses: Sequence[tuple[str, Floats]]) -> Diagnosis | None:
+    """The result of a spec that is changed in one thing: changes, and their results."""
     found = [
         change
-        for change, value in suspect.hypotheses
+        for change, value in hypotheses
         if result.close(result.actual, value, 2 * (result.allowed + rounding(value, result.dtype)))
     ]
     if not found:
