@@ -255,10 +255,11 @@ def main() -> None:
     if arguments.share is not None:
         work(arguments.share, arguments)
         return
-    command = [sys.executable, *sys.argv]
+    command = [sys.executable, "-m", "tools.benchmarks.mutants", *sys.argv[1:]]
     started = [subprocess.Popen([*command, f"--share={share}"]) for share in range(WORKERS)]
-    for process in started:
-        process.wait()
+    codes = [process.wait() for process in started]  # of both, even if one fails
+    if any(codes):
+        sys.exit("a process of the two has failed")
     told(arguments)
 
 
