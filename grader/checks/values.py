@@ -152,22 +152,23 @@ def check(evidence: Evidence) -> Finding | None:
         return _complained(evidence, calls, diagnosis)
     if diagnosis is None or diagnosis.vague:
         known = known_mistake(results, evidence.resembles, diagnosis)
-        diagnosis = known if known is not diagnosis else _tested(evidence, position, known, result)
-    if diagnosis is None and evidence.observed.unwritten:
-        diagnosis = of_unwritten(evidence.observed.unwritten, calls)
+        if known is None and evidence.observed.unwritten:
+            diagnosis = of_unwritten(evidence.observed.unwritten, calls)
+        elif known is diagnosis:
+            diagnosis = _tested(evidence, position, result) or diagnosis
+        else:
+            diagnosis = known
     return _finding(evidence, result, diagnosis)
 
 
-def _tested(
-    evidence: Evidence, position: int, otherwise: Diagnosis | None, result: Comparison
-) -> Diagnosis | None:
+def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis | None:
     """The diagnosis that the spec, changed in one thing, gives the learner's result."""
     results = [
-        (hypothesis.change, in_float64(hypothesis.results[position]))
+        (hypothesis, in_float64(hypothesis.results[position]))
         for hypothesis in evidence.hypotheses()
         if position < len(hypothesis.results)
     ]
-    return changed_spec(result, results) or otherwise
+    return changed_spec(result, results)
 
 
 def _complained(

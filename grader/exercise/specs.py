@@ -291,15 +291,17 @@ def negated(inputs: Sequence[Given]) -> Iterator[Change]:
         yield f"{one.name} had the other sign", {one.position: -one.array}
 
 
-HYPOTHESES: tuple[Callable[[Sequence[Given]], Iterator[Change]], ...] = (
-    exchanged,
-    transposed,
-    other_blocks,
-    shifted,
-    constant,
-    negated,
-    rounded,
-)
+#: Each with the place to look at in a kernel that computes its result.
+HYPOTHESES: Mapping[Callable[[Sequence[Given]], Iterator[Change]], str] = {
+    exchanged: "Look at the order in which the arrays are passed, in which in_specs are given, and "
+    "in which the kernel takes its Refs.",
+    transposed: "Look at the dimensions over which a product sums, and at the order of indices.",
+    other_blocks: "Look at the index map of that input, or at the slice that the kernel takes.",
+    shifted: "Look for a bound that is off by one.",
+    constant: "Look for the operation that uses it: is it missing?",
+    negated: "Look for a wrong sign.",
+    rounded: "Something rounds it first: a cast, or a product at the default precision.",
+}
 
 
 def hypotheses(
@@ -329,28 +331,28 @@ def hypotheses(
     right = evaluated(compiled, inputs)
     found: list[Hypothesis] = []
 
-    def is_near(change: str, results: list[Values]) -> bool:
+    def is_near(change: str, look: str, results: list[Values]) -> bool:
         """Whether results are like the outputs, and not like the right ones. Notes them."""
         pairs = zip(outputs, results, right, strict=False)
         if not all(map(np.array_equal, results, right)):
-            found.append(Hypothesis(change, tuple(map(from_numpy, results))))
+            found.append(Hypothesis(change, look, tuple(map(from_numpy, results))))
         return any(_alike(got, one) and not _alike(one, other) for got, one, other in pairs)
 
     given = list(_given(names, inputs, calls))
     near = False
-    for change, arrays in (each for kind in HYPOTHESES for each in kind(given)):
-        if len(found) < MOST:
+    for kind, look in HYPOTHESES.items():
+        for change, arrays in itertools.islice(kind(given), max(0, MOST - len(found))):
             changed = [arrays.get(number, array) for number, array in enumerate(inputs)]
-            near |= is_near(change, evaluated(compiled, changed))
+            near |= is_near(change, look, evaluated(compiled, changed))
     if not near and outputs and not any(map(_holds_nan, outputs)):
         with jax.enable_x64(True):
             like = list(map(as_float64, inputs))
             traced = jax.make_jaxpr(lambda *xs: jax.tree.leaves(program(*xs)))(*like)
             specs = list(itertools.islice(changed_specs(traced, file), MOST_SPECS))
-        for change, closed in specs:
+        for change, look, closed in specs:
             with jax.enable_x64(True):
                 changed_spec = jax.jit(core.jaxpr_as_fun(closed))
-            if is_near(change, evaluated(changed_spec, inputs)):
+            if is_near(change, look, evaluated(changed_spec, inputs)):
                 break
     return tuple(found)
 
@@ -403,7 +405,9 @@ _WITH_NUMBERS = {"mul": "factor", "div": "divisor", "add": "term", "max": "bound
 Operation = Callable[[core.JaxprEqn, Sequence[Any]], Sequence[Any]]
 
 
-def changed_specs(closed: core.ClosedJaxpr, file: str) -> Iterator[tuple[str, core.ClosedJaxpr]]:
+def changed_specs(
+    closed: core.ClosedJaxpr, file: str
+) -> Iterator[tuple[str, str, core.ClosedJaxpr]]:
     """Traces of a spec with one changed operation: a comparison's edge, a condition, a number."""
     seen: dict[str, list[core.JaxprEqn]] = {}
 
@@ -415,8 +419,8 @@ def changed_specs(closed: core.ClosedJaxpr, file: str) -> Iterator[tuple[str, co
     retraced(closed, dict.fromkeys(names, noted))
     for name, eqns in seen.items():
         for number, eqn in enumerate(eqns):
-            for change, by in _changes(eqn, file):
-                yield change, retraced(closed, {name: _only(number, by)})
+            for change, look, by in _changes(eqn, file):
+                yield change, look, retraced(closed, {name: _only(number, by)})
 
 
 def _only(number: int, by: Operation) -> Operation:
@@ -425,17 +429,19 @@ def _only(number: int, by: Operation) -> Operation:
     return lambda eqn, inputs: (by if next(count) == number else bind)(eqn, inputs)
 
 
-def _changes(eqn: core.JaxprEqn, file: str) -> Iterator[tuple[str, Operation]]:
+def _changes(eqn: core.JaxprEqn, file: str) -> Iterator[tuple[str, str, Operation]]:
     name, here = eqn.primitive.name, _quoted(eqn, file)
     first: Any = eqn.invars[0].aval
     if name in _OTHERS and jnp.issubdtype(first.dtype, jnp.integer):
         other = _OTHERS[name]
         change = f"the spec had {_SIGNS[other]} instead of {_SIGNS[name]}{here}"
-        yield change, lambda _, inputs: [_COMPARED[other](*inputs)]
+        look = "Look at the kernel's comparison: it is wrong where both sides are equal."
+        yield change, look, lambda _, inputs: [_COMPARED[other](*inputs)]
     if name == "select_n" and first.dtype == bool and len(eqn.invars) == 3:
+        look = "Look for that condition in the kernel."
         for which, position in (("true", 2), ("false", 1)):
             change = f"the condition were always {which}{here}"
-            yield change, lambda _, inputs, position=position: [inputs[position]]
+            yield change, look, lambda _, inputs, position=position: [inputs[position]]
     literals = [n for n, var in enumerate(eqn.invars) if isinstance(var, core.Literal)]
     floating = jnp.issubdtype(first.dtype, jnp.floating)
     if name not in _WITH_NUMBERS or not floating or len(literals) != 1:
@@ -443,12 +449,15 @@ def _changes(eqn: core.JaxprEqn, file: str) -> Iterator[tuple[str, Operation]]:
     if name == "div" and literals[0] == 0:
         return
     value: Any = eqn.invars[literals[0]]
-    what = f"the {_WITH_NUMBERS[name]} {float(value.val):.4g}"
+    number = f"the {_WITH_NUMBERS[name]} {float(value.val):.4g}"
     kept = 1 - literals[0]
-    yield f"{what} were missing{here}", lambda _, inputs: [inputs[kept]]
+    look = "Look for it in the kernel and in the launch."
+    yield f"{number} were missing{here}", look, lambda _, inputs: [inputs[kept]]
     if name in ("mul", "div"):
+        twice = f"{number} were applied twice{here}"
         yield (
-            f"{what} were applied twice{here}",
+            twice,
+            look,
             lambda eqn, inputs: bind(
                 eqn, [bind(eqn, inputs)[0] if n == kept else x for n, x in enumerate(inputs)]
             ),

@@ -250,7 +250,7 @@ class LaunchClient:
         )
 
     def hypotheses(self, observed: Observation) -> tuple[Hypothesis, ...]:
-        """What the spec computes for changed inputs, or with a changed operation."""
+        """The spec's results for changed inputs, and with a changed operation."""
         about = solution_file(self.kata), self.kata.name, self.case, self.reference.inputs
         calls = observed.trace.calls if observed.trace else ()
         question = EvaluateBlocks(*about, calls, observed.outputs)

@@ -145,8 +145,7 @@ class TraceLaunch:
     """Import the file and trace its launch for a device. The worker doesn't get the inputs' values.
 
     The file's test passes the launch to `hidden_case.grade`. If `by_name`, the launch is the
-    function `name`. If it `predicts` costs, the
-    file may not import the grader.
+    function `name`. If it `predicts` costs, the file may not import the grader.
     """
 
     source: SourceFile

@@ -419,7 +419,7 @@ class _Outside(Evaluator):
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype, other: bool) -> Values:
-    """What stands for unknown elements."""
+    """The stand-in for unknown elements."""
     floats = jnp.issubdtype(dtype, jnp.floating)
     return np.full(shape, 3.25, dtype) if floats and other else unwritten_array(shape, dtype, other)
 

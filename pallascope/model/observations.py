@@ -303,9 +303,13 @@ class Clues:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """The spec's results with a change of its inputs or of an operation: "x were 1"."""
+    """The spec's results with a change of its inputs or of an operation: "x were 1".
+
+    `look` says where a kernel may differ from the spec in this way.
+    """
 
     change: str
+    look: str
     results: tuple[Array, ...]
 
 

@@ -66,6 +66,7 @@ from grader.checks.diagnoses.value_patterns import (
 from grader.exercise.answer_key import Roundings
 from pallascope.model import (
     FirstAccess,
+    Hypothesis,
     Lint,
     Operand,
     OutputBlocks,
@@ -516,15 +517,20 @@ def test_an_edge_is_named_only_if_it_makes_the_result_right() -> None:
 
 def test_a_hypothesis_is_named_only_if_it_explains_every_element() -> None:
     result = suspect(X * NOISE).result
-    blocks = "each grid step got block 0 of x_ref along dimension 1"
-    one, other = (blocks, result.actual), ("y were 1", result.actual + 1e-9)
-    no = ("w were 0", 0 * X)
+    one, other, no = (
+        (Hypothesis(f"{name} were 1", f"Look for {name}.", ()), value)
+        for name, value in {
+            "x": result.actual,
+            "y": result.actual + 1e-9,
+            "w": 0 * result.actual,
+        }.items()
+    )
     alone, both = changed_spec(result, [no, one]), changed_spec(result, [one, no, other])
     assert alone
-    assert alone.phrase == f"right, if {blocks}"
-    assert "index map of that input" in alone.why
+    assert alone.phrase == "right, if x were 1"
+    assert alone.why.endswith("would be right if x were 1. Look for x.")
     assert both
-    assert f"is what it would be if {blocks}, or if y were 1." in both.why
+    assert "would be right if x were 1, or if y were 1. Look for x." in both.why
     for elsewhere in (7.0, np.nan):
         nearly = suspect(with_part((31, 5), elsewhere, X * NOISE)).result
         assert changed_spec(nearly, [one]) is None

@@ -246,7 +246,7 @@ def test_a_block_index_out_of_bounds(role: str, name: str) -> None:
 def test_a_block_index_is_explained_by_its_number(index: str, says: str) -> None:
     message = f'Out-of-bounds block index {index} for input "x_ref" in iteration (2,)'
     problem = Problem(Stage.RUN, "IndexError", message)
-    called = call(operand("x_ref", (32, 128), (8, 128)), output("o_ref", (32, 128), (8, 128)))
+    called = call(operand("x_ref", (32, 128), (8, 128)))
     said = text(interpreter_finding(problem, FILE, (called,)))
     assert says in said
     assert ("element indices" in said) is (index == "(16, 0)")

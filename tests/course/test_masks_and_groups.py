@@ -1,4 +1,4 @@
-"""What decides between right and wrong is in every session: masks, groups and scores of every kind.
+"""Each session has the inputs that tell right from wrong: masks, groups and scores of every kind.
 Where a key has a `pattern`, or inputs are drawn with a structure, the features are here."""
 
 from __future__ import annotations

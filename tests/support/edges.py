@@ -229,10 +229,10 @@ class Unknown:
 
 
 class Edges(Evaluator):
-    """Evaluates a trace with the integers of one case, and notes what it sees at each place.
+    """Evaluates a trace with the integers of one case, and notes the values at each place.
 
-    `seen` maps the place of an expression to what was seen there; evaluate the launches of several
-    cases of one file with the same `seen`.
+    `seen` maps the place of an expression to its record; evaluate the launches of several cases of
+    one file with the same `seen`.
     """
 
     def __init__(self, file: str, text: str, seen: dict[Place, Seen] | None = None) -> None:
@@ -302,7 +302,7 @@ class Edges(Evaluator):
     # ---- notes ----
 
     def _at(self, eqn: core.JaxprEqn, kind: str) -> Seen | None:
-        """What was seen at an equation's expression; None outside of regions."""
+        """The record of an equation's expression; None outside of regions."""
         if id(eqn) not in self._known:
             self._known[id(eqn)] = eqn, self._place(eqn)
         place = self._known[id(eqn)][1]

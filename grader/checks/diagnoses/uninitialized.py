@@ -147,7 +147,7 @@ def of_unwritten(use: UnwrittenUse, calls: Iterable[KernelCall]) -> Diagnosis:
         names = listed(padded)
         return Diagnosis(
             f"padding of {names} was used",
-            f"The padding of {names} was used: what lies past the array's edge in its last block. "
+            f"The padding of {names} was used: the part of its last block past the array's edge. "
             f"{garbage} jnp.nan_to_num replaces NaN only. Replace all padding by a neutral value "
             "before you compute with it: jnp.where(mask, value, 0) for a sum or a product.",
         )

@@ -15,7 +15,7 @@ from grader.checks.diagnoses.suspect import (
     wrong_values,
 )
 from grader.checks.phrasing import count, number
-from pallascope.model import Lint
+from pallascope.model import Hypothesis, Lint
 
 _LEAST_FACTOR = 1e-3
 
@@ -44,7 +44,6 @@ def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
         f"right on the CPU only: {name}",
         "The result would be right if each operation computed what XLA does on the CPU. For some "
         f"operands a TPU does not, and its result is used here. XLA's {suspect.edge}",
-        vague=True,
     )
 
 
@@ -201,39 +200,23 @@ def input_unchanged(suspect: Suspect) -> Diagnosis | None:
     return None
 
 
-def changed_spec(result: Comparison, hypotheses: Sequence[tuple[str, Floats]]) -> Diagnosis | None:
-    """The result of a spec that is changed in one thing: changes, and their results."""
+def changed_spec(
+    result: Comparison, hypotheses: Sequence[tuple[Hypothesis, Floats]]
+) -> Diagnosis | None:
+    """The diagnosis of a result that equals that of a changed spec, in all elements."""
     found = [
-        change
-        for change, value in hypotheses
+        hypothesis
+        for hypothesis, value in hypotheses
         if result.close(result.actual, value, 2 * (result.allowed + rounding(value, result.dtype)))
     ]
     if not found:
         return None
-    either = ", or if ".join(found[:2])
-    look = next((where for word, where in _PLACES.items() if word in found[0]), "")
+    either = ", or if ".join(one.change for one in found[:2])
     return Diagnosis(
-        f"right, if {found[0]}",
-        f"All of {result.name} is what it would be if {either}.{look}",
+        f"right, if {found[0].change}",
+        f"All of {result.name} would be right if {either}. {found[0].look}",
         vague=True,
     )
-
-
-#: By a word of a hypothesis, the place of the likely cause.
-_PLACES = {
-    "block": " Look at the index map of that input, or at the slice that the kernel takes of it.",
-    "exchanged": " Look at the order in which they are passed on, in which in_specs are given, and "
-    "in which the kernel takes its Refs.",
-    "transposed": " Look at the dimensions over which a product sums, and at the order of indices.",
-    "bfloat16": " Something rounds it before it is used: a cast, or a product at the default "
-    "precision.",
-    "instead of": " Look at the kernel's comparison: it is wrong where both sides are equal.",
-    " by 1": " Look for a bound that is off by one.",
-    "condition": " Look for that condition in the kernel.",
-    "were missing": " Look for it in the kernel.",
-    "were 0": " Its terms are missing.",
-    "were 1": " Its factors are missing.",
-}
 
 
 def another_formula(suspect: Suspect) -> Diagnosis | None:
