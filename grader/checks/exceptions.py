@@ -257,6 +257,13 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             f"{explanation}\n{paragraph('error', message)}" if message else explanation,
             _within_bounds(message, calls),
         )
+    if match := re.search(r"Out-of-bounds index (-?\d+) of an array of semaphores", message):
+        return (
+            "a semaphore out of bounds",
+            f"The kernel uses semaphore {match.group(1)} of an array that has none of this number.",
+            "The numbers begin at 0. Compare the index with the size of the array in "
+            "scratch_shapes: on a TPU, the kernel would hang or use another semaphore.",
+        )
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",

@@ -49,6 +49,7 @@ from grader.verdict import Check, Finding
 from pallascope.model import (
     Accident,
     Array,
+    BlockSample,
     Clues,
     KernelCall,
     Lint,
@@ -241,15 +242,20 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
 
     Of single elements, only gross errors count, because rounding is judged at hidden sizes. On
     average, the errors of narrow results are those of a few roundings; sums have the most terms
-    here. Results of which no element is known on both sides aren't judged, and neither are launches
-    that only run as a whole.
+    here. Results of which no element is known on both sides aren't judged. If no block can be
+    computed, the launch may only have operations of lines that also run at a hidden size.
     """
-    par = evidence.par_sample()
+    par = evidence.par_sample() if evidence.key.random is None else BlockSample()
     if isinstance(par, Accident) or not par.results:
-        return None
+        return _untested_line(evidence)
     own = evidence.own_sample()
+    if not isinstance(own, Accident) and own.problem:
+        calls = evidence.observed.trace.calls if evidence.observed.trace else ()
+        found = interpreter_finding(own.problem, evidence.file, calls, evidence.observed.devices)
+        told = f"At production size:\n{paragraph('case', evidence.sizes)}\n{found.message}"
+        return dataclasses.replace(found, message=told)
     if isinstance(own, Accident) or len(own.results) != len(par.results):
-        return None
+        return _untested_line(evidence)
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
         if finding := _differs(evidence, position, got, wanted):
             return finding
@@ -262,6 +268,26 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
         if finding := _coarse(evidence, position, got, exact.results[position]):
             return finding
     return None
+
+
+def _untested_line(evidence: TpuEvidence) -> Finding | None:
+    """The finding for operations of a line that runs at production size only."""
+    hidden, trace = evidence.hidden_lines(), evidence.observed.trace
+    new = [line for line in trace.lines if line not in hidden] if trace and hidden else ()
+    if not new:
+        return None
+    lines = f"line {new[0]}" if len(new) == 1 else f"lines {listed(new)}"
+    parts = [
+        f"The launch uses {lines} at production size only, so no hidden case tests the results.",
+        paragraph("case", evidence.sizes),
+        paragraph(
+            "why",
+            "The grader can't run the launch at this size. So the launch must consist of the "
+            "operations that it has at the hidden sizes, with other numbers.",
+        ),
+        paragraph("try", "Remove the condition on sizes that leads there."),
+    ]
+    return Finding(Check.VALUES, "untested at production size", "\n".join(parts))
 
 
 def _coarse(
@@ -359,8 +385,8 @@ def _name_at_production(evidence: Evidence, position: int) -> str:
 
 def _at_production(evidence: Evidence, told: str) -> Finding:
     why = (
-        "The hidden cases are right, so the launch computes something else at this size. A few "
-        "blocks were computed at production size, and compared with the solution's."
+        "The hidden cases are right, so the launch computes something else at this size. Some "
+        "elements were computed at production size, and compared with the solution's."
     )
     remedy = (
         "Look for a condition on sizes, for a grid or a loop that doesn't cover the array, for a "

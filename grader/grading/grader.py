@@ -217,6 +217,18 @@ def _tpu_evidence(
             par.begin_compiling()
         return own.compiled()
 
+    @cache
+    def hidden_lines() -> frozenset[int] | None:
+        cases = hidden_cases(own.kata, own.case.session_seed)[: own.kata.key.count]
+        launches = (
+            client.learner(
+                own.kata, case, client.inputs(own.kata, case), own.seconds, kind=type(own)
+            )
+            for case in cases
+        )
+        found = [launch.lines() for launch in launches]
+        return None if None in found else frozenset(line for lines in found for line in lines or ())
+
     return TpuEvidence(
         **common,
         own_on_chips=own_on_chips,
@@ -227,6 +239,7 @@ def _tpu_evidence(
         own_sample=cache(lambda: own.block_sample(_before(client, own))),
         par_sample=cache(lambda: par.block_sample(_before(client, own))),
         exact_sample=cache(lambda: par.block_sample(_before(client, own), exact=True)),
+        hidden_lines=hidden_lines,
     )
 
 

@@ -67,7 +67,7 @@ def _of_values(evidence: Evidence) -> bool:
 
 
 def _of_production_values(evidence: Evidence) -> bool:
-    return evidence.key.kernel and evidence.production and evidence.key.random is None
+    return evidence.key.kernel and evidence.production
 
 
 def _of_chance(evidence: Evidence) -> bool:

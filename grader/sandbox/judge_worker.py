@@ -373,9 +373,8 @@ def _sampled(question: SampleBlocks) -> BlockSample:
             to_numpy(array) if array.data or 0 in array.shape else (to_numpy(values), array.shape)
             for array, values in zip(question.inputs, question.contents, strict=True)
         ]
-        return launch.block_sample(inputs, question.seed)
-    assert caught.problem
-    return BlockSample((), caught.problem.message)
+        return launch.block_sample(inputs, question.seed, question.device.mesh)
+    return BlockSample(problem=caught.problem)
 
 
 def _warm(question: Warm) -> Warmed | Problem:

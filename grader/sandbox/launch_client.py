@@ -400,8 +400,18 @@ class TpuLaunchClient(LaunchClient):
         if isinstance(traced, Accident) or traced.problem:
             return BlockSample((), "the launch can't be traced")
         question = SampleBlocks(*launch.about(traced), contents, seed)
-        queue = self.queues.compiling
+        mesh = self.device.mesh
+        queue = self.queues.meshed if mesh else self.queues.compiling
         return expected(BlockSample, queue.answer(question, self.seconds, keep=self.solution))
+
+    def lines(self) -> tuple[int, ...] | None:
+        """The lines of the file with the operations of the launch; None if it isn't traced."""
+        traced = self.traced
+        if isinstance(traced, Accident) or traced.problem:
+            return None
+        question = ReadTrace(*self.about(traced), self.kata.name)
+        read = self.queues.compiling.answer(question, self.seconds)
+        return read.trace.lines if isinstance(read, RunResult) and read.trace else None
 
     def clues(self, observed: Observation) -> Clues:
         """More about a launch with wrong results; empty if nothing can be found.

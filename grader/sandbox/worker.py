@@ -63,7 +63,7 @@ def main(
         # Only runs need the TPU, and only one process can use it.
         jax.config.update("jax_platforms", "cpu")
     if role is WorkerRole.MESHED:
-        _simulate_devices()
+        simulate_devices()
     if role is not WorkerRole.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
@@ -115,7 +115,7 @@ def _judged(question: Question) -> Answer:
     return JUDGES[target](question)
 
 
-def _simulate_devices() -> None:
+def simulate_devices() -> None:
     """Let jax have several devices; this must happen before its backend starts.
 
     The interpreter keeps a thread of XLA waiting for each core of each device, and XLA takes its

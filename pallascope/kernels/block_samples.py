@@ -10,13 +10,15 @@ earlier kernel's output is computed in the same way.
 Memory that nothing has written holds NaN: the padding of blocks, scratch before the first step, and
 an output block at its first visit. If a block holds NaN and there is scratch, steps before it run
 as well: from the start of the innermost dimension of the grid, then of the next.
+
+A kernel that copies from or to HBM itself, or waits for semaphores, only runs as a whole.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +35,7 @@ from pallascope.kernels.jaxprs import (
     IN_HBM,
     Atom,
     Shaped,
+    Site,
     array_struct,
     called,
     discharged,
@@ -54,13 +57,16 @@ Values = np.ndarray[Any, Any]
 
 #: The largest grid whose index maps are evaluated, in steps.
 MOST_STEPS = 200_000
-#: The most that the steps of a launch may cost, in operations of matrix products: about a second.
-MOST_WORK = 1.5e10
+#: The most that the steps of a launch may cost, in operations of matrix products: a few seconds.
+MOST_WORK = 6e10
 #: The most steps that run for one block because scratch may carry something over.
 MOST_CARRIED = 64
-#: An elementwise operation takes as long as this many operations of a matrix product; more in a
-#: loop, and much more if the CPU emulates the dtype.
-ELEMENTWISE, IN_LOOPS, EMULATED = 16, 64, 512
+#: The turns of a loop that depends on data.
+SOME_TURNS = 8
+#: A copied element takes as long as this many operations of a matrix product.
+COPIED = 4
+#: As COPIED, for an elementwise operation; in a loop; of a dtype that the CPU emulates.
+ELEMENTWISE, IN_LOOPS, EMULATED = 32, 128, 2048
 #: The most bytes of arrays that operations around the kernels take and return as a whole.
 MOST_BYTES = 256 << 20
 #: Of each result, blocks are added until they have this many elements together.
@@ -70,6 +76,10 @@ _TARGETS = 4
 
 class NotSampled(Exception):
     """The blocks can't be computed; the message says why."""
+
+
+class RunsAsAWhole(NotSampled):
+    """No block can be computed alone, but the launch may run as a whole."""
 
 
 class Sliced(Protocol):
@@ -140,7 +150,7 @@ def whole(value: Any) -> Values:
         return value
     size = math.prod(value.shape)
     if size * value.dtype.itemsize > MOST_BYTES:
-        raise NotSampled("an operation around the kernel takes an array that is too large")
+        raise NotSampled("an array that is needed as a whole is too large")
     if isinstance(value, Repeated):
         return np.resize(value.values, value.shape)
     return value.take(np.arange(size).reshape(value.shape))
@@ -203,18 +213,71 @@ class Work:
 
 
 def work_of(jaxpr: core.Jaxpr) -> float:
-    """The work of one run of a jaxpr, with all branches, in operations of matrix products."""
-    return sum(site.times * _work_of_one(site.eqn, site.times > 1) for site in sites(jaxpr))
+    """The work of one run of a jaxpr, with all branches, in operations of matrix products.
+
+    A loop whose number of turns isn't known counts as SOME_TURNS.
+    """
+    return sum(
+        times_of(site)
+        * _work_of_one(site.eqn, any(eqn.primitive.name in _LOOPS for eqn in site.path))
+        for site in sites(jaxpr)
+    )
+
+
+def times_of(site: Site) -> int:
+    """The turns of the loops around an equation; some for a loop that depends on data."""
+    unknown = sum(eqn.primitive.name == "while" for eqn in site.path)
+    return site.times * SOME_TURNS**unknown
+
+
+_LOOPS = ("scan", "while")
+_COPIES = ("broadcast_in_dim", "dynamic_slice", "get", "reshape", "slice", "squeeze", "swap")
+#: Operations in place, and the operand with the new values.
+_UPDATES = {"dynamic_update_slice": 1, "scatter": 2}
 
 
 def _work_of_one(eqn: core.JaxprEqn, in_loop: bool) -> float:
-    if eqn.primitive.name == "dot_general":
+    name = eqn.primitive.name
+    if name == "dot_general":
         return product_work(eqn)
-    result = eqn.outvars[0].aval if eqn.outvars else None
+    if inner_jaxprs(eqn) or not eqn.outvars:
+        return 0.0
+    result = eqn.invars[_UPDATES[name]].aval if name in _UPDATES else eqn.outvars[0].aval
     size = math.prod(result.shape) if isinstance(result, Shaped) else 1
+    if name in _COPIES or name in _UPDATES:
+        return size * COPIED
     if any(map(_is_emulated, (*eqn.invars, *eqn.outvars))):
         return size * EMULATED
     return size * (IN_LOOPS if in_loop else ELEMENTWISE)
+
+
+#: The largest work of a kernel that runs as a whole, and the most operations on its memory: each
+#: calls Python.
+MOST_WHOLE_WORK, MOST_ACCESSES = 4e11, 20_000
+_ACCESSES = ("get", "swap", "addupdate", "load", "masked_load", "dma_", "semaphore_")
+
+
+def run_inputs(
+    kernels: Iterable[core.JaxprEqn], arrays: Sequence[Values | Repeated]
+) -> list[Values]:
+    """The inputs of a launch with these kernels, for a run as a whole in the interpreter.
+
+    Raises NotSampled if it takes too long, or if an input is too large.
+    """
+    for kernel in kernels:
+        _demand_short_run(kernel)
+    if sum(math.prod(each.shape) * each.dtype.itemsize for each in arrays) > MOST_BYTES:
+        raise NotSampled("its inputs are too large")
+    return list(map(whole, arrays))
+
+
+def _demand_short_run(kernel: core.JaxprEqn) -> None:
+    sizes = grid_mapping(kernel).grid if is_pallas_call(kernel) else ()
+    steps = math.prod(size if isinstance(size, int) else SOME_TURNS for size in sizes)
+    found = [site for site in sites(body(kernel)) if site.eqn.primitive.name.startswith(_ACCESSES)]
+    accesses = steps * sum(map(times_of, found))
+    if accesses > MOST_ACCESSES or steps * work_of(body(kernel)) > MOST_WHOLE_WORK:
+        raise NotSampled("its steps take too long")
 
 
 def product_work(eqn: core.JaxprEqn) -> float:
@@ -289,7 +352,7 @@ class SampledKernel:
 
     def __init__(self, eqn: core.JaxprEqn, operands: Sequence[Any], work: Work) -> None:
         if not is_pallas_call(eqn):
-            raise NotSampled("its kernel runs over a mesh")
+            raise RunsAsAWhole("its kernel runs over a mesh")
         self._mapping = mapping = grid_mapping(eqn)
         self._body = body(eqn)
         sizes = sum(not isinstance(n, int) for n in mapping.grid)
@@ -317,7 +380,8 @@ class SampledKernel:
         self._axes = [n for n in range(len(self.grid)) if n not in mapping.vmapped_dims]
         self._visits = [self._places(at) for at in range(self._count, len(self._specs))]
         self._aliases = {
-            out: operands[given] for given, out in eqn.params.get("input_output_aliases") or ()
+            out: operands[sizes + given]
+            for given, out in eqn.params.get("input_output_aliases") or ()
         }
         self._work, self._step_cost = work, work_of(self._without_refs.jaxpr)
         self._blocks: dict[tuple[int, int], Values | None] = {}
@@ -490,15 +554,15 @@ def _demand_plain(
     kernel: core.Jaxpr, refs: Sequence[core.Var], scratch: Sequence[core.Var]
 ) -> None:
     """Raises NotSampled for a kernel that doesn't just map blocks to blocks."""
-    if any(memory_space(ref.aval) in IN_HBM for ref in refs):
-        raise NotSampled("its kernel copies from or to HBM itself")
-    if any(memory_space(ref.aval).startswith("semaphore") for ref in scratch):
-        raise NotSampled("its kernel waits for semaphores")
     names = set(primitives(kernel))
     if any(name.startswith("prng_") for name in names):
         raise NotSampled("its kernel draws random bits")
+    if any(memory_space(ref.aval) in IN_HBM for ref in refs):
+        raise RunsAsAWhole("its kernel copies from or to HBM itself")
+    if any(memory_space(ref.aval).startswith("semaphore") for ref in scratch):
+        raise RunsAsAWhole("its kernel waits for semaphores")
     if any(name.startswith(("dma_", "semaphore_")) for name in names):
-        raise NotSampled("its kernel copies by itself")
+        raise RunsAsAWhole("its kernel copies by itself")
 
 
 def _dtype(ref: core.Var) -> Any:

@@ -479,6 +479,48 @@ def _random(
 Interpret = bool | pltpu.InterpretParams
 
 
+#: In place of a semaphore's number: this, minus the index that is out of bounds.
+_NO_SEMAPHORE = -20_000
+
+
+@contextlib.contextmanager
+def _semaphores_within_bounds() -> Iterator[None]:
+    """An index beyond an array of semaphores raises IndexError; jax takes the nearest semaphore.
+
+    If jax keeps the replaced functions elsewhere, it still does.
+    """
+    try:
+        from pallascope.kernels.jax_internals import SharedMemory, state_discharge
+    except UnsupportedJax:
+        yield
+        return
+
+    def chosen(usual: Any, numbers: Any, transforms: Any) -> Any:
+        result = usual(numbers, transforms)
+        if getattr(result, "dtype", None) != np.int16 or result.shape:
+            return result
+        for indexer in transforms or ():
+            pairs = zip(getattr(indexer, "indices", ()), getattr(indexer, "shape", ()), strict=True)
+            for index, size in pairs:
+                if not hasattr(index, "start"):
+                    inside = (index >= 0) & (index < size)
+                    result = jnp.where(inside, result, jnp.int16(_NO_SEMAPHORE - index))
+        return result
+
+    def found(usual: Any, memory: Any, numbers: Any, *more: Any) -> Any:
+        for number in numbers:
+            if number is not None and number < 0:
+                index = _NO_SEMAPHORE - number
+                raise IndexError(f"Out-of-bounds index {index} of an array of semaphores")
+        return usual(memory, numbers, *more)
+
+    with (
+        _wrapped(state_discharge, "transform_array", chosen),
+        _wrapped(SharedMemory, "get_semaphores_and_increment_clock", found),
+    ):
+        yield
+
+
 @contextlib.contextmanager
 def running(
     mode: Mode,
@@ -488,6 +530,7 @@ def running(
     cores: int = 2,
     eager: bool = False,
     as_xla: Collection[str] = (),
+    races: bool = True,
 ) -> Iterator[Interpret]:
     """A context to run a launch in `mode`; yields the `interpret` for its kernels.
 
@@ -497,7 +540,8 @@ def running(
     the only kernel is NaN in any case.
     `cores` is the number of cores that share the steps. Manual copies happen when the kernel waits
     for them, or, if `eager`, when it starts them. Operations `as_xla` have the results of XLA on
-    the CPU at their edges. Leaves no interpreter state behind, even after an exception.
+    the CPU at their edges. Without `races`, the run is faster, but finds no race. Leaves no
+    interpreter state behind, even after an exception.
     """
     assume_multiples()
     if mode is not Mode.STRICT:
@@ -513,10 +557,11 @@ def running(
             emulated_prng(),
             nan_past_the_edge(padded),
             memory.of_a_tpu(),
+            _semaphores_within_bounds(),
         ):
             yield pltpu.InterpretParams(
                 num_cores_or_threads=cores,
-                detect_races=True,
+                detect_races=races,
                 uninitialized_memory=filled,
                 out_of_bounds_reads="raise",
                 dma_execution_mode="eager" if eager else "on_wait",

@@ -74,6 +74,7 @@ PLACES = {
     "ranges_overlap": f"{_TPU_INTERPRETER}.race_detection_state._ranges_overlap",
     "raw_frame_to_frame": "jax._src.source_info_util.raw_frame_to_frame",
     "runtime_tokens": "jax._src.dispatch.runtime_tokens",
+    "state_discharge": "jax._src.state.discharge",
     "summarize": "jax._src.source_info_util.summarize",
     "thread_map": f"{_TPU_INTERPRETER}.thread_map",
     "to_range": f"{_TPU_INTERPRETER}.utils.to_range",

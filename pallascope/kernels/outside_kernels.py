@@ -36,6 +36,7 @@ from pallascope.kernels.block_samples import (
     NotSampled,
     Repeated,
     Reshaped,
+    RunsAsAWhole,
     SampledKernel,
     Values,
     Work,
@@ -352,7 +353,8 @@ class _Outside(Evaluator):
             chosen = branches[min(max(int(whole(which)), 0), len(branches) - 1)]
             return self.evaluate(chosen, inputs[1:])
         if kernels or has_effects(eqn) or name == SHARD_MAP:
-            raise NotSampled(f"its kernel runs inside of a {name}" if kernels else f"a {name}")
+            kind = RunsAsAWhole if kernels else NotSampled
+            raise kind(f"its kernel runs inside of a {name}" if kernels else f"a {name}")
         node = _Node(eqn, inputs)
         return [_Deferred(node, number, self) for number in range(len(eqn.outvars))]
 
@@ -462,11 +464,14 @@ def block_sample(
     """Some elements of each result of a launch. `seed` chooses them.
 
     Within `for_chip`, as when the trace was made. A sample has the reason if nothing is known.
+    Raises RunsAsAWhole.
     """
     assume_multiples()
     try:
         with on_host():
             results = _results(without_refs(closed), inputs, seed)
+    except RunsAsAWhole:
+        raise
     except NotSampled as why:
         return BlockSample((), str(why))
     except Exception as error:  # of jax, for an operation that the CPU can't run
@@ -513,10 +518,20 @@ def _equal(value: Any, other: Any) -> ResultSample:
     if not (isinstance(value, np.ndarray) and isinstance(other, np.ndarray)):
         return _sample(np.zeros(0, np.int64), np.zeros(0, value.dtype))
     one, two = value.reshape(-1), other.reshape(-1)
-    known = np.flatnonzero(one == two)
-    if len(known) > MOST_ELEMENTS:
-        known = known[:: -(-len(known) // MOST_ELEMENTS)]
+    at = np.arange(0, one.size, _every(one.size))
+    known = at[one[at] == two[at]]
     return _sample(known, one[known])
+
+
+def sample_of(result: Values) -> ResultSample:
+    """Some elements of a result that is known as a whole."""
+    at = np.arange(0, result.size, _every(result.size))
+    return _sample(at, result.reshape(-1)[at])
+
+
+def _every(size: int) -> int:
+    """The distance of elements of which there are MOST_ELEMENTS: odd, so not all in one column."""
+    return max(-(-size // MOST_ELEMENTS), 1) | 1
 
 
 def _sample(at: Values, values: Values, unwritten: int | None = None) -> ResultSample:

@@ -63,6 +63,27 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
     return ""
 
 
+#: jax makes no operation of these if they change nothing.
+_LEFT_OUT = ("convert_element_type", "copy", "expand_dims", "reshape", "squeeze")
+
+
+def lines_of(jaxpr: core.Jaxpr, file: str) -> tuple[int, ...]:
+    """The lines of `file` with the operations of a jaxpr, also in kernels, in order.
+
+    The lines of calls that lead to them count too. Operations that only give an array another
+    shape or dtype don't count.
+    """
+    eqns = (site.eqn for site in sites(jaxpr, _written))
+    frames = {
+        frame
+        for eqn in eqns
+        if eqn.primitive.name not in _LEFT_OUT
+        for frame in _frames(eqn)
+        if frame[0].co_filename == file
+    }
+    return tuple(sorted({_line(*frame) for frame in frames}))
+
+
 def line_within(jaxpr: core.Jaxpr, file: str, function: str, lines: range = range(0)) -> int:
     """A line of one of `file`'s functions from which a part of a trace comes; 0 if none.
 

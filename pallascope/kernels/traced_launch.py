@@ -12,7 +12,7 @@ from jax.extend import core
 from jax.typing import ArrayLike
 
 from pallascope.kernels.aliases import output_aliases
-from pallascope.kernels.block_samples import Repeated
+from pallascope.kernels.block_samples import NotSampled, Repeated, RunsAsAWhole, run_inputs
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.collectives import collectives_of
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
@@ -22,7 +22,12 @@ from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import Interpret, UnwrittenMemory, running
 from pallascope.kernels.jaxprs import used
 from pallascope.kernels.lowering import TracedKernel, kernels_in
-from pallascope.kernels.outside_kernels import OutsideReader, block_sample, large_constants
+from pallascope.kernels.outside_kernels import (
+    OutsideReader,
+    block_sample,
+    large_constants,
+    sample_of,
+)
 from pallascope.kernels.pallas_params import body
 from pallascope.kernels.prng_emulation import drawing_line, same_seeds
 from pallascope.kernels.serialization import (
@@ -34,7 +39,7 @@ from pallascope.kernels.serialization import (
     with_interpret,
 )
 from pallascope.kernels.sharding import spread, whole
-from pallascope.kernels.source_lines import line_within
+from pallascope.kernels.source_lines import line_within, lines_of
 from pallascope.model import (
     ArrayType,
     Axes,
@@ -112,6 +117,7 @@ class TracedLaunch:
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
+            lines=lines_of(closed.jaxpr, file) if file else (),
             kernel_outputs=output_aliases(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
@@ -126,13 +132,14 @@ class TracedLaunch:
         eager: bool = False,
         axes: Axes = (),
         as_xla: Collection[str] = (),
+        races: bool = True,
     ) -> list[np.ndarray]:
         """The results as a flat list on the host; see `running` for the arguments.
 
         A launch for a mesh of these `axes` runs on as many devices of this process. Raises
         CopiesDiffer if devices that should have the same result don't.
         """
-        with running(mode, seed, unwritten, padded, cores, eager, as_xla) as interpret:
+        with running(mode, seed, unwritten, padded, cores, eager, as_xla, races) as interpret:
             return self.compiled(args, interpret, axes)(args)
 
     def compiled(
@@ -165,14 +172,28 @@ class TracedLaunch:
         return tuple(dict.fromkeys(named))
 
     def block_sample(
-        self, inputs: Sequence[np.ndarray | tuple[np.ndarray, tuple[int, ...]]], seed: int
+        self,
+        inputs: Sequence[np.ndarray | tuple[np.ndarray, tuple[int, ...]]],
+        seed: int,
+        axes: Axes = (),
     ) -> BlockSample:
         """A few blocks of the results, for sizes that take too long to run.
 
-        An input is an array; or values and a shape: its elements repeat the values.
+        An input is an array; or values and a shape: its elements repeat the values. A launch with
+        a kernel that copies from or to HBM itself, or for a mesh of these `axes`, runs as a whole
+        in the strict interpreter, which doesn't look for races. Propagates its exceptions.
         """
         arrays = [Repeated(*each) if isinstance(each, tuple) else each for each in inputs]
-        return block_sample(self.closed, arrays, seed)
+        try:
+            return block_sample(self.closed, arrays, seed)
+        except RunsAsAWhole:
+            pass
+        try:
+            values = run_inputs(OutsideReader(without_refs(self.closed)).kernels, arrays)
+        except NotSampled as why:
+            return BlockSample((), str(why))
+        results = self.run(values, Mode.STRICT, seed, axes=axes, races=False)
+        return BlockSample(tuple(map(sample_of, results)))
 
     def same_seeds(
         self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct], seed: int, most: int

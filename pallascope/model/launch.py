@@ -234,6 +234,9 @@ class Trace:
     kernel_outputs: tuple[int | None, ...] = ()
     #: A line that draws random bits from the chip's generator, 0 if unknown; None if no line does.
     draws: int | None = None
+    #: The learner's lines with the operations in and around kernels, and with the calls that lead
+    #: to them, in order. Operations that only give an array another shape or dtype don't count.
+    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,13 +338,14 @@ class ResultSample:
 
 @dataclass(frozen=True, slots=True)
 class BlockSample:
-    """Some elements of each result of a launch that wasn't run as a whole.
+    """Some elements of each result of a launch at production size.
 
-    `why_not` is the reason if no element could be computed.
+    `why_not` is the reason if no element could be computed, and `problem` the exception of a run.
     """
 
     results: tuple[ResultSample, ...] = ()
     why_not: str = ""
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)

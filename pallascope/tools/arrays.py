@@ -53,8 +53,8 @@ PERIOD = 65_521
 def drawn_like(array: Array, dtype: str, seed: int) -> Array:
     """[PERIOD]: elements of an array, drawn with replacement, in another dtype.
 
-    Floating numbers are clipped to -1 … 1, so that exponentials of sums stay finite. Those that
-    aren't finite are left out.
+    Those that aren't finite are left out. Numbers beyond -1 … 1 are replaced by their inverses, so
+    that exponentials of sums stay finite and all numbers differ.
     """
     values = to_numpy(array).reshape(-1)
     exact = values.astype(np.float64)
@@ -64,5 +64,7 @@ def drawn_like(array: Array, dtype: str, seed: int) -> Array:
     drawn = (
         values[rng.integers(0, max(values.size, 1), PERIOD)] if values.size else np.zeros(PERIOD)
     )
-    kept = drawn if integers else np.clip(drawn.astype(np.float64), -1, 1)
-    return from_numpy(kept.astype(dtype_of(dtype)))
+    if not integers:
+        drawn = drawn.astype(np.float64)
+        drawn = np.where(np.abs(drawn) > 1, 1 / np.where(drawn, drawn, 1), drawn)
+    return from_numpy(drawn.astype(dtype_of(dtype)))

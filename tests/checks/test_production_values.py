@@ -23,7 +23,15 @@ from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, State
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.block_samples import Repeated
-from pallascope.model import Accident, ArrayType, BlockSample, Reference
+from pallascope.model import (
+    Accident,
+    ArrayType,
+    BlockSample,
+    Problem,
+    Reference,
+    Stage,
+    Trace,
+)
 from pallascope.tools.arrays import PERIOD, drawn_like, from_numpy, in_float64, to_numpy
 from tests.support.factories import attempt, evidence, key
 
@@ -257,21 +265,124 @@ def test_kernels_in_a_chain_and_ragged_edges() -> None:
     np.testing.assert_array_equal(to_numpy(result.values), 4 * to_numpy(result.at))
 
 
-def test_kernels_that_copy_by_themselves_are_not_sampled() -> None:
-    def copied(x_ref: Any, o_ref: Any, sem: Any) -> None:
-        pltpu.async_copy(x_ref, o_ref, sem).wait()
+def copied(x: Any, rows: int = 1024, source: int = 0) -> Any:
+    """A copy by DMA: of the first `rows` alone, or from another row, it is a wrong one."""
+
+    def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:
+        some = pl.ds(0, rows)
+        pltpu.async_copy(x_ref.at[pl.ds(source, rows)], o_ref.at[some], sem).wait()
 
     any_memory = pl.BlockSpec(memory_space=pl.ANY)
-    launch = pl.pallas_call(
-        copied,
+    return pl.pallas_call(
+        kernel,
         in_specs=[any_memory],
         out_specs=any_memory,
-        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         scratch_shapes=[pltpu.SemaphoreType.DMA],
+    )(x)
+
+
+def sample_of_copy(launch: Callable[..., Any], shape: tuple[int, ...] = (1024, 128)) -> BlockSample:
+    inputs = [(CONTENTS[0], shape)]
+    traced = launched(launch, jax.ShapeDtypeStruct(shape, np.float32))
+    return traced.block_sample(inputs, seed=1)
+
+
+def test_a_kernel_that_copies_by_itself_runs_as_a_whole() -> None:
+    own = sample_of_copy(copied)
+    (result,) = own.results
+    np.testing.assert_array_equal(
+        to_numpy(result.values), np.resize(CONTENTS[0], 1024 * 128)[to_numpy(result.at)]
     )
-    x = np.zeros((8, 128), np.float32)
-    sample = launched(launch, x).block_sample([x], seed=1)
-    assert (sample.results, sample.why_not) == ((), "its kernel copies from or to HBM itself")
+    assert values.check_production(judged(own, own)) is None
+    half = sample_of_copy(functools.partial(copied, rows=512))
+    found = values.check_production(judged(half, own))
+    assert found is not None
+    assert "is nan, expected" in found.message
+
+
+def test_a_large_result_is_sampled_in_all_columns() -> None:
+    (result,) = sample_of_copy(functools.partial(copied, rows=16384), (16384, 128)).results
+    assert result.at.shape[0] <= 1 << 20
+    assert set(np.unique(to_numpy(result.at) % 128)) == set(range(128))
+
+
+def in_many_steps(x: Any) -> Any:
+    def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:
+        @pl.loop(0, 30_000)
+        def _(_: Any) -> None:
+            pltpu.async_copy(x_ref, o_ref, sem).wait()
+
+    any_memory = pl.BlockSpec(memory_space=pl.ANY)
+    return pl.pallas_call(
+        kernel,
+        in_specs=[any_memory],
+        out_specs=any_memory,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_shapes=[pltpu.SemaphoreType.DMA],
+    )(x)
+
+
+@pytest.mark.parametrize(
+    ("launch", "shape", "why_not"),
+    [
+        (in_many_steps, (8, 128), "its steps take too long"),
+        (copied, (1 << 20, 128), "its inputs are too large"),
+    ],
+)
+def test_a_long_run_is_not_begun(
+    launch: Callable[..., Any], shape: tuple[int, ...], why_not: str
+) -> None:
+    assert sample_of_copy(launch, shape) == BlockSample((), why_not)
+
+
+def test_an_exception_at_production_size_fails() -> None:
+    """The run is in a worker, which answers the exception."""
+    message = "Out-of-bounds read of (0 0 hbm 1)"
+    own = BlockSample(problem=Problem(Stage.RUN, "IndexError", message))
+    given = judged(own, sample_of_copy(copied))
+    found = values.check_production(dataclasses.replace(given, attempt=attempt(traced=trace_at(3))))
+    assert found is not None
+    assert found.message.startswith("At production size:")
+    assert "M=2048, N=1024" in found.message
+
+
+def trace_at(*lines: int) -> Trace:
+    return dataclasses.replace(launched(matmul).trace(), lines=lines)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "says"),
+    [({1, 2, 3, 9}, ""), ({1, 3}, "line 2 at"), ({3}, "lines 1 and 2 at"), (None, "")],
+)
+def test_without_a_sample_all_lines_run_at_a_hidden_size(
+    hidden: set[int] | None, says: str
+) -> None:
+    given = dataclasses.replace(
+        judged(BlockSample((), "too long"), BlockSample((), "too long")),
+        attempt=attempt(traced=trace_at(1, 2, 3)),
+        hidden_lines=lambda: None if hidden is None else frozenset(hidden),
+    )
+    found = values.check_production(given)
+    assert bool(found) is bool(says)
+    if found:
+        assert found.phrase == "untested at production size"
+        assert says in found.message
+
+
+def test_lines_of_operations() -> None:
+    """Reshapes don't count: jax leaves out those that change nothing."""
+
+    def launch(x: Any, y: Any) -> Any:
+        x = x.reshape(M * K)
+        x = x.reshape(M, K)
+        return matmul(x, y)
+
+    file, first = __file__, launch.__code__.co_firstlineno
+    lines = launched(launch).trace(file).lines
+    assert first + 3 in lines
+    assert {first + 1, first + 2}.isdisjoint(lines)
+    assert {body.__code__.co_firstlineno + n for n in (3, 5, 6, 10)} <= set(lines)
 
 
 def test_blocks_of_repeated_values() -> None:
@@ -283,7 +394,7 @@ def test_blocks_of_repeated_values() -> None:
 
 def test_drawn_values_are_finite_and_those_of_the_array() -> None:
     drawn = to_numpy(drawn_like(from_numpy(np.array([0.25, np.inf, np.nan, 8])), "bfloat16", 1))
-    assert set(drawn.astype(np.float32).tolist()) == {0.25, 1}
+    assert set(drawn.astype(np.float32).tolist()) == {0.25, 0.125}
     assert drawn.size == PERIOD
     codes = to_numpy(drawn_like(from_numpy(np.array([-7, 5], np.int8)), "int8", 1))
     assert set(codes.tolist()) == {-7, 5}

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.evidence import Evidence
 from grader.checks.exceptions import complaint_finding, interpreter_finding
@@ -398,6 +399,37 @@ def test_an_index_before_the_start_is_not_called_past_the_end(
     assert said.startswith(phrase)
     assert ("before the start" in said) is negative
     assert "past the end" not in said
+
+
+# ---- semaphores ----
+
+
+@pytest.mark.parametrize("wrong", [2, -1, None])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_semaphore_out_of_bounds(wrong: int | None, known: bool) -> None:
+    """jax takes the nearest semaphore instead; with an index from the data, at run time."""
+    jax.config.update("jax_platforms", "cpu")
+
+    def kernel(step_ref: Any, x_ref: Any, o_ref: Any, sems: Any) -> None:
+        number = wrong or 0 if known else step_ref[0]
+        pltpu.async_copy(x_ref, o_ref, sems.at[0, number]).wait()
+
+    x, step = np.ones((8, 128), np.float32), np.array([wrong or 0], np.int32)
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    launch = pl.pallas_call(
+        kernel,
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), hbm],
+        out_specs=hbm,
+        out_shape=jax.ShapeDtypeStruct((8, 128), jnp.float32),
+        scratch_shapes=[pltpu.SemaphoreType.DMA((1, 2))],
+    )
+    with caught(NOWHERE, Stage.RUN) as found:
+        TracedLaunch.of(launch, [step, x], {}).run([step, x], Mode.STRICT)
+    assert bool(found.problem) is (wrong is not None)
+    if found.problem:
+        said = text(interpreter_finding(found.problem, FILE))
+        assert said.startswith("a semaphore out of bounds\n")
+        assert f"semaphore {wrong} of an array" in said
 
 
 # ---- products that a TPU rounds ----
