@@ -37,7 +37,7 @@ from grader.checks.diagnoses.uninitialized import (
 from grader.checks.diagnoses.value_patterns import changed_spec
 from grader.checks.dma_messages import copies_finding, nothing_there
 from grader.checks.evidence import Evidence, TpuEvidence
-from grader.checks.exceptions import FOUND, complaint_finding, interpreter_finding
+from grader.checks.exceptions import FOUND, accident_finding, complaint_finding, interpreter_finding
 from grader.checks.phrasing import (
     WIDTH,
     listed,
@@ -249,11 +249,9 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
     if isinstance(par, Accident) or not par.results:
         return _untested_line(evidence)
     own = evidence.own_sample()
-    if not isinstance(own, Accident) and own.problem:
-        calls = evidence.observed.trace.calls if evidence.observed.trace else ()
-        found = interpreter_finding(own.problem, evidence.file, calls, evidence.observed.devices)
+    if found := _ends_early(evidence, own):
         told = f"At production size:\n{paragraph('case', evidence.sizes)}\n{found.message}"
-        return dataclasses.replace(found, message=told)
+        return dataclasses.replace(found, check=Check.VALUES, message=told)
     if isinstance(own, Accident) or len(own.results) != len(par.results):
         return _untested_line(evidence)
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
@@ -268,6 +266,16 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
         if finding := _coarse(evidence, position, got, exact.results[position]):
             return finding
     return None
+
+
+def _ends_early(evidence: Evidence, own: BlockSample | Accident) -> Finding | None:
+    """The finding for a launch that raises an exception, hangs or crashes at production size."""
+    if isinstance(own, Accident):
+        return None if own.killed else accident_finding(own, evidence.file)
+    if own.problem is None:
+        return None
+    calls = evidence.observed.trace.calls if evidence.observed.trace else ()
+    return interpreter_finding(own.problem, evidence.file, calls, evidence.observed.devices)
 
 
 def _untested_line(evidence: TpuEvidence) -> Finding | None:

@@ -207,7 +207,7 @@ def test_a_rounding_has_an_average_error_of_one() -> None:
     assert average_error(twice, exact, rows, "bfloat16") > 2
 
 
-@pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("died", "")])
+@pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("killed", "", killed=True)])
 def test_without_a_sample_nothing_is_found(own: BlockSample | Accident) -> None:
     assert finding(own) is None
 
@@ -336,6 +336,14 @@ def test_a_long_run_is_not_begun(
     assert sample_of_copy(launch, shape) == BlockSample((), why_not)
 
 
+@pytest.mark.parametrize("stuck", [True, False])
+def test_a_hang_or_a_crash_at_production_size_fails(stuck: bool) -> None:
+    found = finding(Accident("no result within 60 s", "It hung.", stuck=stuck, crashed=not stuck))
+    assert found is not None
+    assert found.check is Check.VALUES
+    assert found.message.startswith("At production size:")
+
+
 def test_an_exception_at_production_size_fails() -> None:
     """The run is in a worker, which answers the exception."""
     message = "Out-of-bounds read of (0 0 hbm 1)"
@@ -343,6 +351,7 @@ def test_an_exception_at_production_size_fails() -> None:
     given = judged(own, sample_of_copy(copied))
     found = values.check_production(dataclasses.replace(given, attempt=attempt(traced=trace_at(3))))
     assert found is not None
+    assert found.check is Check.VALUES
     assert found.message.startswith("At production size:")
     assert "M=2048, N=1024" in found.message
 
