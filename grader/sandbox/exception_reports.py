@@ -17,6 +17,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.tools.files import show_lines
 from pallascope.tools.text import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters
@@ -36,6 +37,7 @@ class Caught:
 @contextlib.contextmanager
 def caught(source: SourceFile, stage: Stage) -> Iterator[Caught]:
     """Turn whatever is raised inside into a Problem, also SystemExit and pytest's Skipped."""
+    show_lines(source.file, source.content)
     result = Caught()
     log = _CallbackLog()
     logger = logging.getLogger(CALLBACK_LOGGER)

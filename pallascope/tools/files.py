@@ -87,11 +87,16 @@ def load_source(file: str, content: bytes) -> ModuleType:
     """
     module = ModuleType(Path(file).stem)
     module.__file__ = file
-    lines = content.decode(errors="replace").splitlines(keepends=True)
-    linecache.cache[file] = (len(content), None, lines, file)
+    show_lines(file, content)
     sys.modules[module.__name__] = module
     exec(compile(content, file, "exec", dont_inherit=True), module.__dict__)
     return module
+
+
+def show_lines(file: str, content: bytes) -> None:
+    """From now on, messages quote the lines of `content` for a file, whatever it holds."""
+    lines = content.decode(errors="replace").splitlines(keepends=True)
+    linecache.cache[file] = (len(content), None, lines, file)
 
 
 Function = Callable[..., Any]

@@ -17,6 +17,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.tpu.libtpu_errors import read_lowering_error
 from tests.support.factories import NOWHERE, read
 
 FILE = """import helper
@@ -279,3 +280,16 @@ def test_a_record_without_an_exception_is_no_problem(tmp_path: Path) -> None:
         raise ValueError("the problem")
     assert result.problem
     assert result.problem.message == "the problem"
+
+
+def test_lines_are_quoted_from_the_submission(tmp_path: Path) -> None:
+    """The file on the disk may hold another text: that of a stub, or nothing."""
+    file = tmp_path / "kata.py"
+    file.write_text("the_stub()\n")
+    with caught(SourceFile(str(file), b"raise ValueError\n"), Stage.LOWER) as found:
+        try:
+            exec(compile("raise ValueError\n", file, "exec"))
+        except ValueError as error:
+            refusal = read_lowering_error(error)
+    assert found.problem is None
+    assert refusal.place == SourceLine(1, "raise ValueError")
