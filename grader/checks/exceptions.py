@@ -19,7 +19,7 @@ from grader.checks.exception_advice import (
 )
 from grader.checks.phrasing import at, paragraph
 from grader.verdict import Check, Finding
-from pallascope.model import Accident, KernelCall, Problem, Role, Stage
+from pallascope.model import Accident, KernelCall, Operand, Problem, Role, Stage
 from pallascope.tpu import OnChip, Prediction
 
 #: The kind of a Problem made from kernels.NotSerializable.
@@ -252,9 +252,10 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):
         explanation = "The kernel stores out of bounds: part of the store lies outside its Ref."
+        told = _access(message, calls, "it stores to") or message
         return (
             "stores out of bounds",
-            f"{explanation}\n{paragraph('error', message)}" if message else explanation,
+            f"{explanation}\n{paragraph('error', told)}" if told else explanation,
             _within_bounds(message, calls),
         )
     if match := re.search(r"Out-of-bounds index (-?\d+) of an array of semaphores", message):
@@ -267,7 +268,8 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
     if "Out-of-bounds" in message or "out of bound" in message.lower():
         return (
             "reads out of bounds",
-            f"The kernel reads out of bounds.\n{paragraph('error', message)}",
+            "The kernel reads out of bounds.\n"
+            + paragraph("error", _access(message, calls, "it reads") or message),
             _within_bounds(message, calls),
         )
     first_line = (message.splitlines() or [""])[0]
@@ -328,12 +330,39 @@ def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
     )
 
 
+_PART = re.compile(r"\[\((.*?)\)\] but buffer has shape \(([\d, ]*)\)")
+_SLICE = re.compile(r"slice\((-?\d+), (-?\d+), 1\)")
+
+
+def _access(message: str, calls: tuple[KernelCall, ...], does: str) -> str:
+    """An access in the words of numpy: "it reads [1:2, 0:256] of w_ref, which has …"."""
+    match = _PART.search(message)
+    if match is None:
+        return ""
+    index = _SLICE.sub(r"\1:\2", match[1]).rstrip(",")
+    shape, alike = _alike(message, calls)
+    names = list(dict.fromkeys(operand.name for operand in alike))
+    if len(names) > 1:
+        return f"{does} [{index}] of {' or '.join(names)}, which have the shape {shape}"
+    return f"{does} [{index}] of {names[0] if names else 'a Ref'}, which has the shape {shape}"
+
+
+def _alike(message: str, calls: tuple[KernelCall, ...]) -> tuple[tuple[int, ...], list[Operand]]:
+    """The shape of the buffer that a message names, and the operands whose Refs have it."""
+    match = _PART.search(message)
+    shape = tuple(int(size) for size in match[2].split(",") if size.strip()) if match else ()
+    operands = [operand for call in calls for operand in call.operands]
+    return shape, [operand for operand in operands if _shape_of_ref(operand) == shape]
+
+
+def _shape_of_ref(operand: Operand) -> tuple[int, ...]:
+    block = tuple(size for size in operand.block if size)
+    return operand.array.shape if operand.role is Role.SCRATCH or not block else block
+
+
 def _of_a_whole_array(message: str, calls: tuple[KernelCall, ...]) -> tuple[int, ...]:
     """The shape of the buffer that a message names, if only whole arrays have it; else ()."""
-    match = re.search(r"buffer has shape \(([\d, ]*)\)", message)
-    shape = tuple(int(size) for size in match[1].split(",") if size.strip()) if match else ()
-    operands = [o for call in calls for o in call.operands if o.role is not Role.SCRATCH]
-    alike = [o for o in operands if tuple(size for size in o.block if size) == shape]
+    shape, alike = _alike(message, calls)
     return shape if alike and all(o.array.shape == shape for o in alike) else ()
 
 

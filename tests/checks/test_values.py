@@ -27,6 +27,7 @@ from pallascope.model import (
     Lint,
     Mode,
     Observation,
+    Operand,
     OutputBlocks,
     Problem,
     Role,
@@ -263,6 +264,28 @@ def test_a_read_out_of_bounds() -> None:
     assert f"{FILE}:9" in said
     assert "o_ref[...] = x_ref[pl.ds(8, 8)]" in said
     assert "its indices start at 0" in said
+
+
+@pytest.mark.parametrize(
+    ("operands", "says"),
+    [
+        ([], "it reads [8:16, 3] of a Ref, which has the shape (8, 128)"),
+        ([operand("x_ref", (32, 128), (8, 128)), operand("y_ref", (8,), (8,))], "of x_ref, which"),
+        (
+            [operand("x_ref", (32, 128), (8, 128)), operand("y_ref", (8, 128), (8, 128))],
+            "of x_ref or y_ref, which have the shape (8, 128)",
+        ),
+    ],
+)
+def test_an_access_out_of_bounds_names_the_refs(operands: list[Operand], says: str) -> None:
+    message = (
+        "Out-of-bounds read of (0 0 hbm 102): reading [(slice(8, 16, 1), 3)] but buffer has shape "
+        "(8, 128)."
+    )
+    problem = Problem(Stage.RUN, "IndexError", message)
+    said = " ".join(text(interpreter_finding(problem, FILE, (call(*operands),))).split())
+    assert says in said
+    assert "hbm 102" not in said
 
 
 @pytest.mark.parametrize("verb", ["swap", "masked swap", "write"])
