@@ -395,6 +395,11 @@ _CHOOSE_A_LENGTH = (
     "with jnp.where(condition, x, y), which keeps the shape."
 )
 _CONVERTED = r"Attempted boolean conversion of traced|TracerBoolConversionError"
+_SIZE_OF_A_SLICE = (
+    "The size of a slice is known while tracing; only its start may be a value: "
+    "ref[pl.ds(start, size)]. To change some of a block's rows, compute all, and choose: "
+    "jnp.where(mask, new, ref[...]), with a mask of row numbers from lax.broadcasted_iota."
+)
 _A_REF = (
     "A Ref is a handle to memory, not an array. Load its value with ref[...], for example "
     "x_ref[...], and compute with that."
@@ -402,6 +407,7 @@ _A_REF = (
 
 #: A pattern in an exception's text, and a remedy. The first that matches is shown.
 EXCEPTION_ADVICE: AdviceTable = (
+    (r"\bDShapedArray\(", _SIZE_OF_A_SLICE),
     (
         r"WGMMAAbstractAccumulatorRef|Accumulator shape .* does not match value shape",
         "An accumulator is a Ref in registers: plgpu.wgmma(acc, a, b) adds to it, and nothing else "
@@ -495,6 +501,11 @@ EXCEPTION_ADVICE: AdviceTable = (
     *STORE_ADVICE,
     *LITERALS,
     (
+        r"Must return a ds from the index_map",
+        "In a dimension with a pl.BoundedSlice, the index map returns pl.ds(start, size): the "
+        "first element and the number of elements, which may both be values.",
+    ),
+    (
         r"should return None",
         "A kernel returns nothing: store the result, o_ref[...] = value.",
     ),
@@ -508,9 +519,7 @@ EXCEPTION_ADVICE: AdviceTable = (
     ),
     (
         rf"({_STATIC})[\s\S]*\bds\(",
-        "The size of a slice is known while tracing; only its start may be a value: "
-        "ref[pl.ds(start, size)]. To change some of a block's rows, compute all, and choose: "
-        "jnp.where(mask, new, ref[...]), with a mask of row numbers from lax.broadcasted_iota.",
+        _SIZE_OF_A_SLICE,
     ),
     (_STATIC, _CHOOSE_A_LENGTH),
     (

@@ -18,7 +18,7 @@ from grader.checks.exception_advice import exception_advice
 from grader.checks.exceptions import check, first_paragraph
 from grader.sandbox.exception_reports import MissingGradeCall, caught
 from grader.verdict import Check
-from pallascope.kernels import TracedLaunch
+from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.prng_emulation import NotSeeded
 from pallascope.model import (
     Accident,
@@ -332,6 +332,21 @@ def both_grids() -> Any:
     return tracing(lambda x: pl.pallas_call(copies, grid=(4,), grid_spec=spec, out_shape=ARRAY)(x))
 
 
+def reads_some_rows(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[pl.ds(0, pl.program_id(0) + 1)]
+
+
+def bounded_without_a_size() -> Any:
+    def kernel(x_hbm: Any, o_hbm: Any) -> None:
+        block = pl.BlockSpec((pl.BoundedSlice(8), 128), lambda i: (8 * i, 0))
+        pltpu.emit_pipeline(copies, grid=(4,), in_specs=[block], out_specs=[block])(x_hbm, o_hbm)
+
+    any_memory = pl.BlockSpec(memory_space=pl.ANY)
+    how = {"in_specs": [any_memory], "out_specs": any_memory, "out_shape": ARRAY}
+    with for_chip("TPU v5 lite", 1):
+        return tracing(lambda x: pl.pallas_call(kernel, **how)(x))
+
+
 def uncalled() -> Any:
     return TracedLaunch.of(lambda x: pl.pallas_call(copies, ARRAY), [np.ones(8)], {}).trace()
 
@@ -358,6 +373,8 @@ def uncalled() -> Any:
         (mapped(lambda i: (i / 2, 0)), "divide with //"),
         (mapped(lambda i: i), "one block index for each"),
         (launching(reads_backwards), "cannot be read backwards"),
+        (launching(reads_some_rows), "The size of a slice is known while tracing"),
+        (bounded_without_a_size, "the index map returns pl.ds(start, size)"),
         (partitioned, "inside of jax.shard_map"),
         (lambda: NEW.TPUCompilerParams(dimension_semantics=()), "today it is pltpu.CompilerParams"),
         (lambda: NEW.TPUInterpretParams(), "today it is pltpu.InterpretParams"),
