@@ -114,6 +114,7 @@ def _largest(values: Floats) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
+BESIDE_PAR = 1.5  # the largest average error, as a multiple of the solution's
 MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
 _FEW_STEPS = 2**-6  # the share of quantised elements that may be more than one step off
@@ -155,10 +156,10 @@ def check(evidence: Evidence) -> Finding | None:
         known = known_mistake(results, evidence.resembles, diagnosis)
         if known is None and evidence.observed.unwritten:
             diagnosis = of_unwritten(evidence.observed.unwritten, calls)
-        elif known is diagnosis:
-            diagnosis = _tested(evidence, position, result) or diagnosis
-        else:
+        elif known is not diagnosis or (known and known.tested):
             diagnosis = known
+        else:
+            diagnosis = _tested(evidence, position, result) or diagnosis
     return _finding(evidence, result, diagnosis)
 
 
@@ -263,7 +264,9 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
     for position, got in enumerate(own.results):
         if isinstance(exact, Accident) or position >= len(exact.results):
             return None
-        if finding := _coarse(evidence, position, got, exact.results[position]):
+        if finding := _coarse(
+            evidence, position, got, par.results[position], exact.results[position]
+        ):
             return finding
     return None
 
@@ -299,15 +302,18 @@ def _untested_line(evidence: TpuEvidence) -> Finding | None:
 
 
 def _coarse(
-    evidence: Evidence, position: int, own: ResultSample, exact: ResultSample
+    evidence: Evidence, position: int, own: ResultSample, par: ResultSample, exact: ResultSample
 ) -> Finding | None:
-    """The finding for a narrow result that was rounded more often than the key allows."""
+    """The finding for a narrow result that was rounded more often than the key allows.
+
+    Where large terms cancel, par's own error exceeds that of its roundings: it is the measure then.
+    """
     dtype, shape = own.values.dtype, evidence.reference.results[position].shape
     if dtype not in NARROW or not shape:
         return None
-    at, got, wanted = common_elements(own, exact)
-    average = average_error(got, wanted, at // shape[-1], dtype)
-    explained = explained_error(evidence.key.roundings)
+    average = _average(own, exact, shape)
+    of_par = BESIDE_PAR * _average(par, exact, shape)
+    explained = max(explained_error(evidence.key.roundings), of_par)
     if average <= explained:
         return None
     name = _name_at_production(evidence, position)
@@ -328,6 +334,11 @@ def _coarse(
         ),
     ]
     return Finding(Check.VALUES, f"{dtype} sums", "\n".join(parts))
+
+
+def _average(sample: ResultSample, exact: ResultSample, shape: tuple[int, ...]) -> float:
+    at, got, wanted = common_elements(sample, exact)
+    return average_error(got, wanted, at // shape[-1], sample.values.dtype)
 
 
 def common_elements(own: ResultSample, par: ResultSample) -> tuple[np.ndarray, Floats, Floats]:

@@ -28,12 +28,14 @@ from pallascope.model import (
 class Diagnosis:
     """A phrase for a table cell, and a sentence or two for the learner.
 
-    `vague`: it describes the numbers and doesn't name their cause.
+    `vague`: it describes the numbers and doesn't name their cause. `tested`: the cause explains all
+    elements; only the name of a known mistake says more.
     """
 
     phrase: str
     why: str
     vague: bool = False
+    tested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

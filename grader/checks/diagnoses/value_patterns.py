@@ -44,6 +44,8 @@ def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
         f"right on the CPU only: {name}",
         "The result would be right if each operation computed what XLA does on the CPU. For some "
         f"operands a TPU does not, and its result is used here. XLA's {suspect.edge}",
+        vague=True,
+        tested=True,
     )
 
 
