@@ -113,7 +113,7 @@ def _early(fault: DmaFault) -> Words:
         f"{part} is {read} before its copy was waited for",
         happens,
         f"The wait on {copy.semaphore} comes too late: after this. {_ENDS}",
-        f"Move the wait before the line where {part} is {read}.",
+        f"Move the wait before the line where {part} is {read}. Or is it the wrong slot?",
     )
 
 
@@ -277,7 +277,7 @@ def nothing_there(faults: Sequence[DmaFault]) -> Diagnosis | None:
         f"{fault.part} read before anything was copied there",
         f"{fault.part} is read{line}{f' ({when})' if when else ''}, but until then no copy into it "
         "was started and nothing was stored in it. Start the copies for the first step before the "
-        "loop: that is the prologue of a pipeline.",
+        "loop: that is the prologue of a pipeline. Or if those elements don't count, mask them.",
         vague=True,
     )
 

@@ -114,7 +114,7 @@ def _largest(values: Floats) -> float:
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
-BESIDE_PAR = 1.5  # the largest average error, as a multiple of the solution's
+BESIDE_PAR = 1.25  # the largest average error, as a multiple of the solution's
 MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
 _FEW_STEPS = 2**-6  # the share of quantised elements that may be more than one step off
@@ -404,12 +404,13 @@ def _name_at_production(evidence: Evidence, position: int) -> str:
 
 def _at_production(evidence: Evidence, told: str) -> Finding:
     why = (
-        "The hidden cases are right, so the launch computes something else at this size. Some "
-        "elements were computed at production size, and compared with the solution's."
+        "Some elements were computed at production size, and compared with the solution's. If all "
+        "other hidden cases are right, the launch computes something else at this size."
     )
     remedy = (
-        "Look for a condition on sizes, for a grid or a loop that doesn't cover the array, for a "
-        "block index that wraps around, and for a number that overflows its integer."
+        "If another case fails, correct that first. Otherwise look for a condition on sizes, for a "
+        "grid or a loop that doesn't cover the array, for a block index that wraps around, and for "
+        "a number that overflows its integer."
     )
     parts = [
         f"At production size, {told}",
@@ -489,6 +490,7 @@ def _suspect(
     clues: Clues = evidence.clues()
     zeros = clues.with_zeros[position] if position < len(clues.with_zeros) else None
     as_xla = clues.as_xla[position] if position < len(clues.as_xla) else None
+    finite = clues.finite[position] if position < len(clues.finite) else None
     reference = evidence.reference
     return Suspect(
         result=result,
@@ -499,6 +501,7 @@ def _suspect(
         padding=clues.padding,
         edge=clues.edge,
         as_xla=in_float64(as_xla) if as_xla else None,
+        finite=in_float64(finite) if finite else None,
         strict=evidence.mode is Mode.STRICT,
         unused=tuple(reference.names[n] for n in _unused(evidence)),
         others=others,

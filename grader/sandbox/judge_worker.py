@@ -272,7 +272,7 @@ class RunAgain:
 def _looked(question: InvestigateRun) -> Investigated:
     """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
-    walk, with_zeros, padding, edge = None, (), None, ("", ())
+    walk, with_zeros, padding, edge, finite = None, (), None, ("", ()), ()
     with _surroundings(question):
         launch = launch_of(question)
         with exception_reports.caught(question.source, Stage.RUN):
@@ -281,15 +281,28 @@ def _looked(question: InvestigateRun) -> Investigated:
             edge = _edge(launch, question)
         if question.with_zeros and _mode(question) is Mode.STRICT:
             with exception_reports.caught(question.source, Stage.RUN):
-                results = launch.run(
-                    *(values, _mode(question), question.seed, "zero"),
-                    eager=question.eager,
-                    axes=question.device.mesh,
-                )
-                with_zeros = tuple(map(arrays.from_numpy, results))
+                with_zeros = _with_zeros(launch, question, values)
+                cleaned = list(map(_finite, values))
+                if any(one is not other for one, other in zip(values, cleaned, strict=True)):
+                    finite = _with_zeros(launch, question, cleaned)
             with exception_reports.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
-    return Investigated(walk, with_zeros, padding, *edge)
+    return Investigated(walk, with_zeros, padding, *edge, finite)
+
+
+def _with_zeros(
+    launch: TracedLaunch, question: InvestigateRun, values: list[np.ndarray]
+) -> tuple[Array, ...]:
+    """The results if unwritten memory holds zeros."""
+    how = {"eager": question.eager, "axes": question.device.mesh}
+    results = launch.run(values, _mode(question), question.seed, "zero", **how)
+    return tuple(map(arrays.from_numpy, results))
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """An array with zeros instead of NaN and infinity; the same one if it has none."""
+    number = values.astype(np.float64)
+    return values if np.isfinite(number).all() else np.where(np.isfinite(number), values, 0)
 
 
 def _edge(launch: TracedLaunch, question: InvestigateRun) -> tuple[str, tuple[Array, ...]]:

@@ -438,6 +438,7 @@ class TpuLaunchClient(LaunchClient):
             looked.padding,
             looked.edge,
             looked.as_xla,
+            looked.finite,
         )
 
     def repeats(self) -> Repeats:

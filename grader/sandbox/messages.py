@@ -337,7 +337,8 @@ class Investigated:
     """The clues that come from a trace.
 
     `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
-    `as_xla` are the results with XLA's; both are empty if there is none.
+    `as_xla` are the results with XLA's; both are empty if there is none. `finite` are the results
+    for inputs with zeros instead of NaN and infinity.
     """
 
     walk: OutputBlocks | None = None
@@ -345,6 +346,7 @@ class Investigated:
     padding: tuple[str, ...] | None = None
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
+    finite: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,8 @@ class Clues:
     `with_zeros` are the results if unwritten memory holds zeros instead of NaN. `shares` are the
     spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
     alone causes NaN, None if that couldn't be tried. `edge` describes an operation that XLA on the
-    CPU computes differently, and `as_xla` are the results with XLA's.
+    CPU computes differently, and `as_xla` are the results with XLA's. `finite` are the results for
+    inputs with zeros instead of NaN and infinity, if some hold such numbers.
     """
 
     output_blocks: OutputBlocks | None = None
@@ -299,6 +300,7 @@ class Clues:
     padding: tuple[str, ...] | None = None
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
+    finite: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,10 +286,9 @@ def test_lines_are_quoted_from_the_submission(tmp_path: Path) -> None:
     """The file on the disk may hold another text: that of a stub, or nothing."""
     file = tmp_path / "kata.py"
     file.write_text("the_stub()\n")
-    with caught(SourceFile(str(file), b"raise ValueError\n"), Stage.LOWER) as found:
-        try:
-            exec(compile("raise ValueError\n", file, "exec"))
-        except ValueError as error:
-            refusal = read_lowering_error(error)
-    assert found.problem is None
+    with caught(SourceFile(str(file), b"raise ValueError\n"), Stage.LOWER):
+        pass
+    with pytest.raises(ValueError) as raised:
+        exec(compile("raise ValueError\n", file, "exec"))
+    refusal = read_lowering_error(raised.value)
     assert refusal.place == SourceLine(1, "raise ValueError")

@@ -193,10 +193,12 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
                 f", which holds only {size % block} of {block} elements" if size % block else ""
             )
             where = "the array's edge" if ragged else "that block"
+            first = " Or only the first is right: is a block's number missing in an index?"
             return Diagnosis(
                 "only the last block is wrong",
                 f"Along dimension {axis} only the last block is wrong{ragged}: look at the "
-                f"kernel's handling of {where}, or of its last grid step.",
+                f"kernel's handling of {where}, or of its last grid step."
+                + (first if blocks == 2 and not ragged else ""),
                 vague=True,
             )
     return None
@@ -246,8 +248,9 @@ def only_the_first(suspect: Suspect) -> Diagnosis | None:
         if blocks > 1 and right and {index[axis] for index in right} == {0}:
             return Diagnosis(
                 "only the first block is right",
-                f"Along dimension {axis} only the first block is right: something that is set up "
-                "on the first grid step is no longer right on later ones.",
+                f"Along dimension {axis} only the first block is right: look at each index, offset "
+                "and mask that depends on the number of the block, in the kernel and in the index "
+                "maps, and at values that only the first grid step sets up.",
                 vague=True,
             )
     return None

@@ -47,7 +47,7 @@ class Suspect:
     inputs whose padding alone makes NaN, None where unknown; `strict`: the strict interpreter ran
     it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
     other results. `as_xla` is the result if the operation that `edge` describes is computed as by
-    XLA on the CPU.
+    XLA on the CPU, `finite` that for inputs with zeros instead of NaN and infinity.
     """
 
     result: Comparison
@@ -63,6 +63,7 @@ class Suspect:
     others: tuple[Comparison, ...] = ()
     edge: str = ""
     as_xla: Floats | None = None
+    finite: Floats | None = None
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

@@ -60,6 +60,8 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
     """NaN where an input holds NaN or infinity that the result must not depend on."""
     if not suspect.computed_nan:
         return None
+    if suspect.finite is not None and np.isnan(suspect.finite[suspect.wrong_nan]).all():
+        return None
     given = [
         (name, "NaN" if np.isnan(value).any() else "infinity")
         for name, value in (suspect.inputs or {}).items()

@@ -293,12 +293,15 @@ def _scattered(result: Comparison, axis: int) -> bool:
     return touched >= _SCATTERED * expected
 
 
+_FEWEST = 16  # the fewest elements whose errors show that they are of a rounding
+
+
 def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
     """Errors of bfloat16 size in a result that should have float32's: rounded on the way."""
     result = suspect.result
     if result.dtype not in ROUNDOFF or not np.isfinite(result.actual).all():
         return None
-    if not np.isfinite(result.expected).all():
+    if not np.isfinite(result.expected).all() or result.actual.size < _FEWEST:
         return None
     scale, error = rms(result.expected), rms(result.actual - result.expected)
     # One rounding to bfloat16 is off by about 2**-10 of a value; sums add a little to that.
