@@ -286,9 +286,9 @@ def test_lines_are_quoted_from_the_submission(tmp_path: Path) -> None:
     """The file on the disk may hold another text: that of a stub, or nothing."""
     file = tmp_path / "kata.py"
     file.write_text("the_stub()\n")
-    with caught(SourceFile(str(file), b"raise ValueError\n"), Stage.LOWER):
+    with caught(SourceFile(str(file), b"raise ZeroDivisionError\n"), Stage.LOWER):
         pass
-    with pytest.raises(ValueError) as raised:
-        exec(compile("raise ValueError\n", file, "exec"))
+    with pytest.raises(ZeroDivisionError) as raised:
+        exec(compile("raise ZeroDivisionError\n", file, "exec"))
     refusal = read_lowering_error(raised.value)
-    assert refusal.place == SourceLine(1, "raise ValueError")
+    assert refusal.place == SourceLine(1, "raise ZeroDivisionError")
