@@ -205,7 +205,7 @@ Values = np.ndarray[Any, Any]
 Change = tuple[str, Mapping[int, Values]]
 
 #: The most hypotheses of a result, and the most elements of all inputs: a spec takes milliseconds.
-MOST, MOST_ELEMENTS = 48, 1 << 21
+MOST, MOST_ELEMENTS = 64, 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +240,39 @@ def other_blocks(inputs: Sequence[Given]) -> Iterator[Change]:
         shapes.setdefault((one.array.shape, one.operand and one.operand.block), []).append(one)
     for group in (*alone, *(group for group in shapes.values() if len(group) > 1)):
         names = " and ".join(one.name for one in group)
-        shape, operand = group[0].array.shape, group[0].operand
-        for axis, block in enumerate(operand.block if operand else ()):
-            if block and block < shape[axis] and shape[axis] % block == 0:
+        shape = group[0].array.shape
+        for axis, block in enumerate(_blocks(group[0])):
+            if block < shape[axis] and shape[axis] % block == 0:
                 for text, order in _orders(shape[axis] // block):
                     yield (
                         f"{text.format(names)} along dimension {axis}",
                         {one.position: _reordered(one.array, axis, order) for one in group},
                     )
+
+
+def _blocks(one: Given) -> list[int]:
+    """The size of a block along each dimension: 1 if it is squeezed, or for a table's rows."""
+    if one.operand and one.operand.block:
+        return [size or 1 for size in one.operand.block]
+    is_table = np.issubdtype(one.array.dtype, np.integer) and one.array.ndim > 1
+    return [1] if is_table else []
+
+
+def without_a_part(inputs: Sequence[Given]) -> Iterator[Change]:
+    """One block along an axis, or a half of an array that has none, counts alone or not at all."""
+    for one in _floating(inputs):
+        blocks = _blocks(one) or [size // 2 for size in one.array.shape]
+        for axis, (size, block) in enumerate(zip(one.array.shape, blocks, strict=True)):
+            unit = "block" if _blocks(one) else "half"
+            for which, part in (("first", slice(0, block)), ("last", slice(size - block, size))):
+                if not 0 < block < size:
+                    continue
+                index = (slice(None),) * axis + (part,)
+                without, alone = one.array.copy(), np.zeros_like(one.array)
+                without[index], alone[index] = 0, one.array[index]
+                where = f"the {which} {unit} of {one.name} along dimension {axis}"
+                yield f"{where} counted alone", {one.position: alone}
+                yield f"{where} didn't count", {one.position: without}
 
 
 def _orders(count: int) -> Iterator[tuple[str, list[int]]]:
@@ -287,8 +312,9 @@ def shifted(inputs: Sequence[Given]) -> Iterator[Change]:
 
 
 def negated(inputs: Sequence[Given]) -> Iterator[Change]:
-    for one in _floating(inputs):
-        yield f"{one.name} had the other sign", {one.position: -one.array}
+    for one in inputs:
+        if jnp.issubdtype(one.array.dtype, jnp.signedinteger) or _is_floating(one):
+            yield f"{one.name} had the other sign", {one.position: -one.array}
 
 
 #: Each with the place to look at in a kernel that computes its result.
@@ -300,7 +326,10 @@ HYPOTHESES: Mapping[Callable[[Sequence[Given]], Iterator[Change]], str] = {
     shifted: "Look for a bound that is off by one.",
     constant: "Look for the operation that uses it: is it missing?",
     negated: "Look for a wrong sign.",
-    rounded: "Something rounds it first: a cast, or a product at the default precision.",
+    rounded: "Something rounds it first: a cast, or a product at the default precision. Or the "
+    "part that a cast leaves over doesn't reach the result.",
+    without_a_part: "Look for a sum that is stored where it should be added (+=), that begins "
+    "anew, or that begins or ends one step off.",
 }
 
 
@@ -390,7 +419,11 @@ def _given(
 
 
 def _floating(inputs: Sequence[Given]) -> list[Given]:
-    return [one for one in inputs if jnp.issubdtype(one.array.dtype, jnp.floating)]
+    return list(filter(_is_floating, inputs))
+
+
+def _is_floating(one: Given) -> bool:
+    return bool(jnp.issubdtype(one.array.dtype, jnp.floating))
 
 
 # ---- the same with a changed operation of the spec ----
