@@ -37,7 +37,7 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
                 f"A copy that has been started may not have arrived. {_ANY_TIME}",
                 f"Before {part} is read or sent on, wait until it has arrived: "
                 + ("wait()" if me == other else "wait_recv() of the copy of the same hop")
-                + f", which waits on {semaphore}. Or is it another part that has arrived by then?",
+                + f", which waits on {semaphore}. Or use the part that has arrived.",
             )
         case DeviceHazard.IN_USE:
             return (

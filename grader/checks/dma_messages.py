@@ -113,7 +113,7 @@ def _early(fault: DmaFault) -> Words:
         f"{part} is {read} before its copy was waited for",
         happens,
         f"The wait on {copy.semaphore} comes too late: after this. {_ENDS}",
-        f"Move the wait before the line where {part} is {read}. Or is it the wrong slot?",
+        f"Move the wait before the line where {part} is {read}. Or does it read the wrong slot?",
     )
 
 

@@ -79,9 +79,9 @@ class TpuEvidence(Evidence):
 
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
-    `own_sample` and `par_sample` compute a few blocks at production size, `exact_sample` those of
-    par for the same inputs in float32. `hidden_lines` are the lines of the operations
-    of the learner's launch at all hidden sizes; None if one isn't traced.
+    `own_sample` and `par_sample` compute some elements at production size, `exact_sample` those of
+    par for the same inputs in float32. `hidden_lines` are the lines of the operations of the
+    learner's launch at all hidden sizes; None if one isn't traced.
     """
 
     own_on_chips: Callable[[], OnChip | Accident]

@@ -274,12 +274,14 @@ def test_kernels_in_a_chain_and_ragged_edges() -> None:
     np.testing.assert_array_equal(to_numpy(result.values), 4 * to_numpy(result.at))
 
 
-def copied(x: Any, rows: int = 1024, source: int = 0) -> Any:
-    """A copy by DMA: of the first `rows` alone, or from another row, it is a wrong one."""
+def copied(x: Any, rows: int = 1024, times: int = 1) -> Any:
+    """A copy of the first `rows` by DMA, made several times."""
 
     def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:
-        some = pl.ds(0, rows)
-        pltpu.async_copy(x_ref.at[pl.ds(source, rows)], o_ref.at[some], sem).wait()
+        @pl.loop(0, times)
+        def _(_: Any) -> None:
+            some = pl.ds(0, rows)
+            pltpu.async_copy(x_ref.at[some], o_ref.at[some], sem).wait()
 
     any_memory = pl.BlockSpec(memory_space=pl.ANY)
     return pl.pallas_call(
@@ -316,26 +318,10 @@ def test_a_large_result_is_sampled_in_all_columns() -> None:
     assert set(np.unique(to_numpy(result.at) % 128)) == set(range(128))
 
 
-def in_many_steps(x: Any) -> Any:
-    def kernel(x_ref: Any, o_ref: Any, sem: Any) -> None:
-        @pl.loop(0, 30_000)
-        def _(_: Any) -> None:
-            pltpu.async_copy(x_ref, o_ref, sem).wait()
-
-    any_memory = pl.BlockSpec(memory_space=pl.ANY)
-    return pl.pallas_call(
-        kernel,
-        in_specs=[any_memory],
-        out_specs=any_memory,
-        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
-        scratch_shapes=[pltpu.SemaphoreType.DMA],
-    )(x)
-
-
 @pytest.mark.parametrize(
     ("launch", "shape", "why_not"),
     [
-        (in_many_steps, (8, 128), "its steps take too long"),
+        (functools.partial(copied, times=30_000), (1024, 128), "its steps take too long"),
         (copied, (1 << 20, 128), "its inputs are too large"),
     ],
 )
