@@ -9,7 +9,7 @@ from pallascope.model.observations import Mode
 
 MAX_STARS = 3
 #: Follows the text of a case of production size.
-PRODUCTION_NOTE = "of production size: not run as a whole"
+PRODUCTION_NOTE = "of production size"
 
 
 class Check(enum.Enum):

@@ -30,12 +30,11 @@ from pallascope.tpu import OnChip
 class Evidence:
     """An attempt, its reference, and the kata's key. Functions ask workers when a rung needs it.
 
-    `file` is the learner's, relative to the root, and `sizes` describes the case. The launch is
-    compiled for `chips`; its cost is judged on the first, and only if it `costs`. At `production`
-    size the launch isn't run as a whole. `clues` looks closer when a result is wrong. `resembles`
-    gives the title of a known mistake whose results satisfy a predicate, or "". `hypotheses`
-    evaluates the spec with changes. `on_this_tpu` runs the launch on the TPU of this machine; it is
-    None if there is none.
+    `file` is the learner's, relative to the root. The launch is compiled for `chips`; its cost is
+    judged on the first, and only if it `costs`. At `production` size, `attempt` only has the trace.
+    `clues` looks closer when a result is wrong. `resembles` gives the title of a known mistake
+    whose results satisfy a predicate, or "". `hypotheses` evaluates the spec with changes.
+    `on_this_tpu` runs the launch on the TPU of this machine; it is None if there is none.
     """
 
     key: Key
@@ -45,7 +44,6 @@ class Evidence:
     reference: Reference
     chips: tuple[str, ...]
     production: bool = False
-    sizes: str = ""
     costs: bool = True
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""

@@ -251,7 +251,7 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
         return _untested_line(evidence)
     own = evidence.own_sample()
     if found := _ends_early(evidence, own):
-        told = f"At production size:\n{paragraph('case', evidence.sizes)}\n{found.message}"
+        told = f"At production size:\n{found.message}"
         return dataclasses.replace(found, check=Check.VALUES, message=told)
     if isinstance(own, Accident) or len(own.results) != len(par.results):
         return _untested_line(evidence)
@@ -290,7 +290,6 @@ def _untested_line(evidence: TpuEvidence) -> Finding | None:
     lines = f"line {new[0]}" if len(new) == 1 else f"lines {listed(new)}"
     parts = [
         f"The launch uses {lines} at production size only, so no hidden case tests the results.",
-        paragraph("case", evidence.sizes),
         paragraph(
             "why",
             "The grader can't run the launch at this size. So the launch must consist of the "
@@ -320,7 +319,6 @@ def _coarse(
     parts = [
         f"At production size, the average error of {name} is {average:.2f} times that of one "
         f"rounding to {dtype} (root mean square). Right kernels stay below {explained:.2f}.",
-        paragraph("case", evidence.sizes),
         paragraph(
             "why",
             f"A sum or another intermediate value is rounded to {dtype} again and again: the error "
@@ -414,7 +412,6 @@ def _at_production(evidence: Evidence, told: str) -> Finding:
     )
     parts = [
         f"At production size, {told}",
-        paragraph("case", evidence.sizes),
         paragraph("why", why),
         paragraph("try", remedy),
     ]

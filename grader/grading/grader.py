@@ -198,7 +198,6 @@ def evidence_of(
         "reference": reference,
         "chips": own.chips,
         "production": case.production,
-        "sizes": str(dataclasses.replace(case, production=False)),
         "costs": costs(kata, case),
         "clues": clues,
         "hypotheses": hypotheses,
