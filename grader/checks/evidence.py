@@ -16,6 +16,7 @@ from pallascope.model import (
     GpuTimes,
     Hypothesis,
     Measured,
+    Mended,
     Mode,
     Observation,
     OnGpu,
@@ -34,7 +35,8 @@ class Evidence:
     judged on the first, and only if it `costs`. At `production` size, `attempt` only has the trace.
     `clues` looks closer when a result is wrong. `resembles` gives the title of a known mistake
     whose results satisfy a predicate, or "". `hypotheses` evaluates the spec with changes.
-    `on_this_tpu` runs the launch on the TPU of this machine; it is None if there is none.
+    `mended` is the launch with one operation changed that makes it nearly right. `on_this_tpu` runs
+    the launch on the TPU of this machine; it is None if there is none.
     """
 
     key: Key
@@ -48,6 +50,7 @@ class Evidence:
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
     hypotheses: Callable[[], tuple[Hypothesis, ...]] = tuple
+    mended: Callable[[], Mended] = Mended
     on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None
 
     def name_of(self, position: int) -> str:

@@ -130,9 +130,9 @@ _CREDIT = (
     "wait_recv, and write to its source only after wait_send."
 )
 _GRID = (
-    "A grid dimension is marked parallel although its steps share an output block or scratch: mark "
-    "it arbitrary in dimension_semantics. If both cores are to work, give each its own block, "
-    "along a parallel axis of the grid."
+    "Steps along a grid dimension that is marked parallel share an output block or scratch. If "
+    "each should write its own block, the output's index map must use that dimension. If they add "
+    "to one block, mark the dimension arbitrary in dimension_semantics."
 )
 _MESH = (
     "Each core of a mesh runs the whole body. Divide the work by jax.lax.axis_index, so that no "

@@ -81,7 +81,7 @@ def known_mistake(
     if not title:
         return diagnosis
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
-    if diagnosis is None:
+    if diagnosis is None or diagnosis.guess:
         return Diagnosis(phrase, f"{same}.")
     why = f"{same}: {diagnosis.phrase}. {diagnosis.why}"
     return dataclasses.replace(diagnosis, phrase=phrase, why=why)
@@ -159,7 +159,8 @@ def check(evidence: Evidence) -> Finding | None:
         elif known is not diagnosis or (known and known.tested):
             diagnosis = known
         else:
-            diagnosis = _tested(evidence, position, result) or diagnosis
+            tested = _tested(evidence, position, result)
+            diagnosis = tested or _repaired(evidence, results) or diagnosis
     return _finding(evidence, result, diagnosis)
 
 
@@ -171,6 +172,25 @@ def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis 
         if position < len(hypothesis.results)
     ]
     return changed_spec(result, results)
+
+
+def _repaired(evidence: Evidence, results: Sequence[Comparison]) -> Diagnosis | None:
+    """The diagnosis that all results are right if one operation of the kernel is changed."""
+    mended = evidence.mended()
+    judged = [mended.results[position] for position in _judged(evidence)] if mended.change else []
+    if not judged or not all(map(_is_right, results, map(in_float64, judged))):
+        return None
+    said = f"line {mended.line} {mended.change}"
+    return Diagnosis(
+        f"right, if {said}",
+        f"In this case, all results would be right if {said}: the grader has tried it. Make sure "
+        "that you mean it, and that it doesn't just make up for another mistake.",
+        tested=True,
+    )
+
+
+def _is_right(result: Comparison, values: Floats) -> bool:
+    return result.close(values, result.expected, result.allowed)
 
 
 def _complained(
@@ -499,7 +519,9 @@ def _suspect(
         edge=clues.edge,
         as_xla=in_float64(as_xla) if as_xla else None,
         finite=in_float64(finite) if finite else None,
+        makes_nan=clues.makes_nan,
         strict=evidence.mode is Mode.STRICT,
+        unwritten=use.buffers if (use := evidence.observed.unwritten) else (),
         unused=tuple(reference.names[n] for n in _unused(evidence)),
         others=others,
         shares=tuple(

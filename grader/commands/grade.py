@@ -24,7 +24,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.api.examiner import DEFAULT_LIMIT
-from grader.batch.baseline import BaselineComparison, compared, samples_of
 from grader.batch.batch_run import Batch, How, Shard, shard_of
 from grader.batch.evaluation import task
 from grader.batch.executor import (
@@ -42,7 +41,14 @@ from grader.batch.samples import (
     lines_of,
     read,
 )
-from grader.batch.scores import SPEEDS, Scores, results_page
+from grader.batch.scores import (
+    SPEEDS,
+    BaselineComparison,
+    Scores,
+    compared,
+    results_page,
+    samples_of,
+)
 from grader.batch.store import Store, Terms, merge
 from grader.classroom import class_report, students
 from grader.classroom.class_report import as_csv, class_page

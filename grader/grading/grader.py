@@ -230,6 +230,7 @@ def _tpu_evidence(
 
     return TpuEvidence(
         **common,
+        mended=cache(own.mended),
         own_on_chips=own_on_chips,
         par_on_chips=cache(par.compiled),
         repeats=cache(own.repeats),

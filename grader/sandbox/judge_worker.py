@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
+from jax.extend import core
 
-from grader.exercise.specs import trace_argument
+from grader.exercise.specs import similar, trace_argument
 from grader.sandbox import exception_reports, warmup
 from grader.sandbox.messages import (
     Answer,
@@ -23,6 +24,7 @@ from grader.sandbox.messages import (
     Predict,
     Question,
     ReadTrace,
+    RepairRun,
     RunResult,
     RunTrace,
     SampleBlocks,
@@ -37,6 +39,7 @@ from pallascope.kernels import (
     DeviceFaultLog,
     TracedLaunch,
     UnwrittenMemory,
+    noting_nan,
     overhangs,
     running,
     watching,
@@ -45,10 +48,12 @@ from pallascope.kernels import (
 )
 from pallascope.kernels.edges_of_mosaic import DIFFERENCES
 from pallascope.kernels.lints import notes_on
+from pallascope.kernels.source_lines import line_of
 from pallascope.model import (
     Array,
     ArrayType,
     BlockSample,
+    Mended,
     Mode,
     Problem,
     Reference,
@@ -59,7 +64,7 @@ from pallascope.model import (
     UnwrittenUse,
 )
 from pallascope.tools import arrays
-from pallascope.tools.arrays import from_numpy, to_numpy
+from pallascope.tools.arrays import from_numpy, holds_nan, to_numpy
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion, motions_of_launch
 from pallascope.tpu.predict import predictions_of_launch
@@ -95,6 +100,8 @@ def answer(question: Question) -> Answer:
             return _ran(question)
         case InvestigateRun():
             return _looked(question)
+        case RepairRun():
+            return _mended(question)
         case Predict():
             return _predicted(question)
         case FollowBlocks():
@@ -108,12 +115,13 @@ def answer(question: Question) -> Answer:
 
 def _surroundings(question: TraceQuestion) -> contextlib.AbstractContextManager[None]:
     """A context with the chip that the launch was traced for, unless it runs on a real one."""
-    if isinstance(question, RunTrace | InvestigateRun) and _mode(question) is Mode.COMPILED:
+    runs = isinstance(question, RunTrace | InvestigateRun | RepairRun)
+    if runs and _mode(question) is Mode.COMPILED:
         return contextlib.nullcontext()
     return traced_on(question.device)
 
 
-def _mode(question: RunTrace | InvestigateRun) -> Mode:
+def _mode(question: RunTrace | InvestigateRun | RepairRun) -> Mode:
     """The mode in which a launch runs. Several devices always run in the strict interpreter.
 
     The plain interpreter can't copy between devices.
@@ -272,7 +280,7 @@ class RunAgain:
 def _looked(question: InvestigateRun) -> Investigated:
     """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
-    walk, with_zeros, padding, edge, finite = None, (), None, ("", ()), ()
+    walk, with_zeros, padding, edge, finite, makes_nan = None, (), None, ("", ()), (), ()
     with _surroundings(question):
         launch = launch_of(question)
         with exception_reports.caught(question.source, Stage.RUN):
@@ -285,9 +293,26 @@ def _looked(question: InvestigateRun) -> Investigated:
                 cleaned = list(map(_finite, values))
                 if any(one is not other for one, other in zip(values, cleaned, strict=True)):
                     finite = _with_zeros(launch, question, cleaned)
+            if any(map(holds_nan, finite or with_zeros)):
+                with exception_reports.caught(question.source, Stage.RUN):
+                    makes_nan = _makes_nan(launch, question, cleaned)
             with exception_reports.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
-    return Investigated(walk, with_zeros, padding, *edge, finite)
+    return Investigated(walk, with_zeros, padding, *edge, finite, makes_nan)
+
+
+def _makes_nan(
+    launch: TracedLaunch, question: InvestigateRun, values: list[np.ndarray]
+) -> tuple[tuple[str, int], ...]:
+    """The operations in kernels that make NaN of operands without any, with their lines."""
+    found: dict[tuple[str, int], None] = {}
+
+    def note(name: str, eqn: core.JaxprEqn) -> None:
+        found[name, line_of(eqn.source_info, question.source.file)] = None
+
+    with noting_nan(note):
+        _with_zeros(launch, question, values)
+    return tuple(sorted(found, key=lambda each: each[1]))
 
 
 def _with_zeros(
@@ -353,6 +378,21 @@ def _padding(
 def _more_nan(tried: Array, without: Array) -> bool:
     one, other = (np.isnan(arrays.in_float64(array)) for array in (tried, without))
     return bool((one & ~other).any())
+
+
+def _mended(question: RepairRun) -> Mended:
+    """The first change of one operation that gives nearly the expected results."""
+    values = list(map(arrays.to_numpy, question.inputs))
+    expected = list(map(arrays.to_numpy, question.expected))
+    how = {"eager": question.eager, "axes": question.device.mesh, "races": False}
+    with _surroundings(question):
+        launch = launch_of(question)
+        for repair in launch.repairs(question.source.file):
+            with exception_reports.caught(question.source, Stage.RUN), repair.made():
+                results = launch.run(values, _mode(question), question.seed, **how)
+                if all(map(similar, results, expected)):
+                    return Mended(repair.change, repair.line, tuple(map(from_numpy, results)))
+    return Mended()
 
 
 def _predicted(question: Predict) -> OnChip:

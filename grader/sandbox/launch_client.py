@@ -24,6 +24,7 @@ from grader.sandbox.messages import (
     InvestigateRun,
     Predict,
     ReadTrace,
+    RepairRun,
     RunResult,
     RunTrace,
     SampleBlocks,
@@ -47,6 +48,7 @@ from pallascope.model import (
     BlockSample,
     Clues,
     Hypothesis,
+    Mended,
     Mode,
     Observation,
     Reference,
@@ -439,7 +441,18 @@ class TpuLaunchClient(LaunchClient):
             looked.edge,
             looked.as_xla,
             looked.finite,
+            looked.makes_nan,
         )
+
+    def mended(self) -> Mended:
+        """The results with one operation changed, if they are nearly right then."""
+        traced, case = self.traced, self.case
+        if isinstance(traced, Accident) or self.mode is not Mode.STRICT:
+            return Mended()
+        launch, expected = self.about(traced), self.reference.expected
+        question = RepairRun(*launch, self.mode, case.seed, expected, eager_copies(case))
+        mended = self.queues.runs(self.device.mesh).answer(question, self.seconds)
+        return mended if isinstance(mended, Mended) else Mended()
 
     def repeats(self) -> Repeats:
         """Run the launch with its steps in another order on one core, and with another seed.

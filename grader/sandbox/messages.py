@@ -22,6 +22,7 @@ from pallascope.model import (
     Hypothesis,
     KernelCall,
     Measured,
+    Mended,
     Mode,
     OnGpu,
     OutputBlocks,
@@ -223,6 +224,17 @@ class InvestigateRun(TraceQuestion):
 
 
 @dataclass(frozen=True, slots=True)
+class RepairRun(TraceQuestion):
+    """Run the launch with single operations of its kernels changed, until it has the `expected`
+    results."""
+
+    mode: Mode
+    seed: int
+    expected: tuple[Array, ...]
+    eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Predict(TraceQuestion):
     """Lower the launch, compile it and simulate it; keep `events` single transfers and stalls."""
 
@@ -280,6 +292,7 @@ Question = (
     | ReadTrace
     | RunTrace
     | InvestigateRun
+    | RepairRun
     | Predict
     | CompileForGpu
     | FollowBlocks
@@ -338,7 +351,8 @@ class Investigated:
 
     `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
     `as_xla` are the results with XLA's; both are empty if there is none. `finite` are the results
-    for inputs with zeros instead of NaN and infinity.
+    for inputs with zeros instead of NaN and infinity. `makes_nan` are the operations that make NaN
+    of other numbers, and their lines.
     """
 
     walk: OutputBlocks | None = None
@@ -347,6 +361,7 @@ class Investigated:
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
     finite: tuple[Array, ...] = ()
+    makes_nan: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +393,7 @@ Answer = (
     | Traced
     | RunResult
     | Investigated
+    | Mended
     | OnChip
     | OnGpu
     | LaunchMotion
@@ -420,6 +436,7 @@ _ANSWERS: dict[type, Any] = {
     ReadTrace: RunResult,
     RunTrace: RunResult,
     InvestigateRun: Investigated,
+    RepairRun: Mended,
     Predict: OnChip,
     CompileForGpu: OnGpu,
     FollowBlocks: LaunchMotion,

@@ -55,6 +55,8 @@ _LIBTPU_TIES = (
     "libtpu compares row by row (1, 2 and 4 rows apart) or register by register of 128 lanes, "
     "keeps the nearer one, and skips NaN"
 )
+#: `pl.multiple_of`. The interpreter rounds the index down to the multiple (see `interpreter`).
+PROMISE = "multiple_of"
 #: For each operation that Mosaic lowers on a TensorCore, by the primitive's name.
 DIFFERENCES: Mapping[str, Difference] = MappingProxyType(
     {
@@ -127,7 +129,12 @@ DIFFERENCES: Mapping[str, Difference] = MappingProxyType(
             "-inf repeats an index, equals as in argmax; approximate ones are refused here",
             emulated=True,
         ),
-        **_rows("multiple_of", "nothing", "a promise: see above", emulated=True),
+        **_rows(
+            PROMISE,
+            "the index as it is",
+            "a promise: Mosaic leaves out the code for other indices",
+            emulated=True,
+        ),
         **_rows(
             "prng_seed prng_random_bits random_bits stochastic_round",
             "zeros, or not supported",
@@ -432,7 +439,7 @@ def _as_there() -> core.Primitive:
 def operations_with_edges(kernel: core.Jaxpr) -> tuple[str, ...]:
     """The operations of a kernel whose edges differ, except those on floats that rarely do."""
     rare = ("div", "neg", "rem")
-    found = (eqn for eqn in equations(kernel) if eqn.primitive.name in _EMULATED)
+    found = (eqn for eqn in equations(kernel) if eqn.primitive.name in (*_EMULATED, PROMISE))
     return tuple(
         {
             eqn.primitive.name: None
@@ -448,9 +455,9 @@ def _replaced(
     """Equations with Mosaic's results in place of one, unless its operation is one of `as_xla`."""
     name = eqn.primitive.name
     if name in as_xla:
-        return [eqn]
+        return [replaced_by(eqn, _same, params={}) if name == PROMISE else eqn]
     if function := _EMULATED.get(name):
-        return [eqn if _is_safe(eqn) else _there(eqn, function)]
+        return [eqn if _is_safe(eqn) else replaced_by(eqn, function)]
     match name:
         case "cond" if not _is_in_range(makers.get(id(eqn.invars[0]))):
             return _cond(eqn)
@@ -461,7 +468,7 @@ def _replaced(
     return [eqn]
 
 
-def _there(eqn: core.JaxprEqn, function: Callable[..., Any], **changes: Any) -> core.JaxprEqn:
+def replaced_by(eqn: core.JaxprEqn, function: Callable[..., Any], **changes: Any) -> core.JaxprEqn:
     """An equation that computes `function` on the line of `eqn`."""
     params = tuple(changes.pop("params", eqn.params).items())
     return eqn.replace(
@@ -481,7 +488,7 @@ def _cond(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     index, *others = eqn.invars
     within = core.Var(index.aval)
     count = {"count": len(eqn.params["branches"])}
-    chosen = _there(eqn, _branch, invars=[index], outvars=[within], params=count)
+    chosen = replaced_by(eqn, _branch, invars=[index], outvars=[within], params=count)
     return [chosen, eqn.replace(invars=[within, *others])]
 
 
@@ -490,10 +497,10 @@ def _loop(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     loop = eqn.replace(outvars=[core.Var(count.aval), *others])
     if eqn.primitive.name == "scan" and _counts_turns(eqn):
         length = {"value": int(eqn.params["length"])}
-        return [loop, _there(eqn, _constant, invars=[], outvars=[count], params=length)]
+        return [loop, replaced_by(eqn, _constant, invars=[], outvars=[count], params=length)]
     if eqn.primitive.name == "while" and _counts_to_bound(eqn):
         bound = eqn.invars[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] + 1]
-        return [loop, _there(eqn, _same, invars=[bound], outvars=[count], params={})]
+        return [loop, replaced_by(eqn, _same, invars=[bound], outvars=[count], params={})]
     return [eqn]
 
 
@@ -531,9 +538,19 @@ def edges_of_mosaic(as_xla: Collection[str] = ()) -> Iterator[None]:
     """Let kernels in the strict interpreter have Mosaic's results at the edges of operations.
 
     The operations `as_xla` keep the results of XLA on the CPU.
+    """
+    with rewriting(functools.partial(_replaced, as_xla=as_xla)):
+        yield
+
+
+@contextlib.contextmanager
+def rewriting(
+    replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],
+) -> Iterator[None]:
+    """Let the strict interpreter run other equations in place of a kernel's, as `rewritten` does.
 
     Within it, jaxprs inside an equation are rewritten when the interpreter comes to them. If jax
-    keeps the replaced function elsewhere, XLA's results on the CPU remain.
+    keeps the replaced function elsewhere, nothing is replaced.
     """
     try:
         from pallascope.kernels.jax_internals import tpu_interpreter
@@ -544,8 +561,7 @@ def edges_of_mosaic(as_xla: Collection[str] = ()) -> Iterator[None]:
         return
 
     def interpreted(jaxpr: core.Jaxpr, *args: Any, **context: Any) -> Any:
-        replaced = functools.partial(_replaced, as_xla=as_xla)
-        return usual(rewritten(jaxpr, replaced), *args, **context)
+        return usual(rewritten(jaxpr, replacement), *args, **context)
 
     tpu_interpreter._interpret_jaxpr = interpreted
     try:

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from pallascope.kernels.aliases import output_aliases
 from pallascope.kernels.block_samples import NotSampled, Repeated, RunsAsAWhole, run_inputs
 from pallascope.kernels.calls import array_type, kernel_call
+from pallascope.kernels.changed_operations import Repair, repairs
 from pallascope.kernels.collectives import collectives_of
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
 from pallascope.kernels.evaluator import without_refs
@@ -170,6 +171,10 @@ class TracedLaunch:
         kernels = OutsideReader(without_refs(self.closed)).kernels
         named = (name for eqn in kernels for name in operations_with_edges(body(eqn)))
         return tuple(dict.fromkeys(named))
+
+    def repairs(self, file: str) -> list[Repair]:
+        """Changes of single operations of the kernels, in lines of `file`."""
+        return repairs(OutsideReader(without_refs(self.closed)).kernels, file)
 
     def block_sample(
         self,

@@ -291,7 +291,8 @@ class Clues:
     spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
     alone causes NaN, None if that couldn't be tried. `edge` describes an operation that XLA on the
     CPU computes differently, and `as_xla` are the results with XLA's. `finite` are the results for
-    inputs with zeros instead of NaN and infinity, if some hold such numbers.
+    inputs with zeros instead of NaN and infinity, if some hold such numbers. `makes_nan` are the
+    operations in kernels that make NaN of other numbers, and their lines (0 in other files).
     """
 
     output_blocks: OutputBlocks | None = None
@@ -301,6 +302,7 @@ class Clues:
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
     finite: tuple[Array, ...] = ()
+    makes_nan: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +315,18 @@ class Hypothesis:
     change: str
     look: str
     results: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """The results of the learner's launch with one change in a line: "had <= instead of <".
+
+    All are empty if no tried change gives nearly the right results.
+    """
+
+    change: str = ""
+    line: int = 0
+    results: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from grader.batch.baseline import compared, samples_of
 from grader.batch.samples import Sample, read
+from grader.batch.scores import compared, samples_of
 from grader.exercise.catalog import katas
 from tests.batch.test_samples import line
 from tests.support.repositories import ROOT

@@ -417,6 +417,69 @@ def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> Non
     assert "In o_ref, elements [26:28, 64:128] were never written" in why(never_stored, shown)
 
 
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (np.s_[[3, 9, 20], :], "rows 3, 9 and 20 were never written"),
+        (np.s_[5, :], "row 5 was never written"),
+        (np.s_[:, 3::32], "columns 3, 35, 67 and 99 were never written"),
+        (np.s_[::2, 3::40], "16 of the elements [0:7, 3:124] and others were never written"),
+        (np.s_[26:28, ::127], "4 of the elements [26:28, 0:128] were never written"),
+    ],
+)
+def test_elements_that_were_not_stored_are_not_told_as_a_box_that_holds_others(
+    part: Any, says: str
+) -> None:
+    shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))
+    assert f"In o_ref, {says}" in why(never_stored, shown)
+
+
+def test_the_buffer_is_named_whose_contents_change_the_results() -> None:
+    one, other = (replace(scratch(FirstAccess.GUARDED_WRITE), name=f"{n}_ref") for n in "ab")
+    nan = np.full_like(X, np.nan)
+    shown = suspect(nan, with_zeros=X, **kernel(output(), one, other))
+    assert why(read_before_written, shown).startswith("a_ref read before it was written")
+    shown = replace(shown, unwritten=("b_ref",))
+    assert why(read_before_written, shown).startswith("b_ref read before it was written")
+
+
+def test_blocks_that_are_wrong_without_padding_are_told_too() -> None:
+    wrong = with_part(LAST, np.nan, with_part(np.s_[:8], 7.0))
+    shown = suspect(wrong, with_zeros=X, padding=("x_ref",), **kernel(RAGGED, output()))
+    said = why(padding_used, shown)
+    assert said.startswith("wrong without padding, and padding of x_ref was used")
+    assert said.endswith("But block (0, 0) of o_ref is wrong without it: correct that first.")
+
+
+def test_a_dimension_that_an_index_map_lacks_is_not_to_be_marked_arbitrary() -> None:
+    writes = replace(output(), axes=())
+    shown = suspect(X, output_blocks=walk((0, 0)), **kernel(writes, parallel=(0,)))
+    said = why(shared_by_parallel_steps, shown)
+    assert "let the index map return another block for each of these steps" in said
+    whole = replace(shown, output_blocks=EVERY_ROW)
+    assert "Mark that dimension arbitrary" in why(shared_by_parallel_steps, whole)
+
+
+def test_lines_that_make_nan_are_named_if_all_are_known() -> None:
+    nan = with_part(LAST, np.nan)
+    shown = suspect(nan, with_zeros=nan, makes_nan=(("div", 12),))
+    assert why(computed_nan, shown).startswith("NaN from arithmetic in line 12\n")
+    assert "memory before: 0/0 or inf/inf." in why(computed_nan, shown)
+    several = replace(shown, makes_nan=(("sub", 7), ("div", 12), ("log", 12)))
+    said = why(computed_nan, several)
+    assert "In lines 7 and 12, arithmetic makes NaN" in said
+    assert "The NaN in the result come from one of them." in said
+    unknown = replace(shown, makes_nan=(("div", 12), ("sub", 0)))
+    assert why(computed_nan, unknown).startswith("NaN from arithmetic\n")
+
+
+def test_a_broken_promise_is_named_if_the_result_is_right_without_it() -> None:
+    edge = "multiple_of: the index as it is. On a TPU: a promise."
+    said = why(edge_of_an_operation, suspect(NOISE, as_xla=X, edge=edge))
+    assert said.startswith("pl.multiple_of promises a multiple that the index isn't")
+    assert edge_of_an_operation(suspect(NOISE, as_xla=NOISE, edge=edge)) is None
+
+
 def test_elements_that_become_numbers_were_stored() -> None:
     nan = with_part(LAST, np.nan)
     assert never_stored(suspect(nan, with_zeros=with_part(LAST, 1.0))) is None

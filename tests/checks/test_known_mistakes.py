@@ -68,3 +68,11 @@ def test_the_title_is_told_before_what_is_vague() -> None:
     assert told.why == "Your result matches that mistake exactly: off. It is off."
     assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
     assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None
+
+
+def test_a_guess_is_not_told_after_the_title() -> None:
+    """Its cause may contradict the mistake."""
+    guess = Diagnosis("rounded", "Perhaps it was rounded.", vague=True, guess=True)
+    results = [comparison(WRONG)]
+    told = known_mistake(results, lambda _: "adds", guess)
+    assert told == Diagnosis("your kernel adds", "Your result matches that mistake exactly.")

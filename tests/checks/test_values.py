@@ -25,6 +25,7 @@ from pallascope.model import (
     Clues,
     FirstAccess,
     Lint,
+    Mended,
     Mode,
     Observation,
     Operand,
@@ -122,6 +123,36 @@ def test_a_kernel_that_makes_no_steps_is_named() -> None:
     )
 
 
+MENDED = Mended("had <= instead of <", 12, (array(2 * X),))
+
+
+@pytest.mark.parametrize(
+    ("mended", "named"),
+    [
+        (MENDED, True),
+        (replace(MENDED, results=(array(2.001 * X),)), False),
+        (Mended(), False),
+    ],
+)
+def test_a_change_that_makes_the_result_right_is_named(mended: Mended, named: bool) -> None:
+    given = replace(evidence(attempt(noise())), mended=lambda: mended)
+    phrase = "right, if line 12 had <= instead of <"
+    assert told(given).startswith(phrase) is named
+    assert "the grader has tried it" not in told(given) or named
+
+
+def test_a_known_mistake_is_named_before_a_change_is_tried() -> None:
+    def untried() -> Mended:
+        raise AssertionError("a change was tried")
+
+    given = replace(evidence(attempt(noise())), mended=untried, resembles=lambda _: "adds")
+    assert told(given).startswith("your kernel adds")
+
+
+def noise() -> Any:
+    return 100 * np.random.default_rng(7).standard_normal(X.shape)
+
+
 def test_inputs_reach_the_diagnosis() -> None:
     assert told(evidence(attempt(X))).startswith("equals x, unchanged\n")
 
@@ -187,7 +218,7 @@ def test_a_race_is_a_race_printed_or_raised(race: str) -> None:
         assert said.startswith("race between two cores\n")
         moved = "core 1 writes [0:8, 0:128] of an array in HBM, as a block is copied out"
         assert moved in " ".join(said.split())
-        assert "mark it arbitrary in dimension_semantics" in said
+        assert "mark the dimension arbitrary in dimension_semantics" in " ".join(said.split())
 
 
 def test_a_semaphore_left_over() -> None:

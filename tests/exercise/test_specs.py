@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float, Int32
 
 from grader.exercise.reference_results import LARGE
 from grader.exercise.specs import SpecProblem, block_shares, hypotheses, reference
@@ -388,7 +389,7 @@ def test_rounding_of_an_input_is_a_hypothesis() -> None:
     assert changes(lambda x: x, [x])["x were rounded to bfloat16"] == [1]
 
 
-def scaled_mask(x: Any) -> Any:
+def scaled_mask(x: Float[Array, "M N"]) -> Any:
     row, column = jnp.arange(4)[:, None], jnp.arange(4)
     return jnp.where(column <= row, x * 0.5 + 1e-3, 0)
 
@@ -414,10 +415,33 @@ def test_an_operation_of_the_spec_is_changed_if_that_explains_the_result(
 
 def test_no_operation_is_changed_if_an_input_explains_the_result() -> None:
     x = 1 + np.arange(16, dtype=np.float32).reshape(4, 4)
-    found = hypotheses(scaled_mask, [x], {}, (), [np.asarray(scaled_mask(x.T))], __file__)
+    found = hypotheses(
+        scaled_mask, [x], {}, (), [np.asarray(scaled_mask(jnp.asarray(x.T)))], __file__
+    )
     assert all("spec had" not in one.change for one in found)
     unknown = hypotheses(scaled_mask, [x], {}, (), [np.full_like(x, np.nan)], __file__)
     assert [one.change for one in unknown] == [one.change for one in found]
+
+
+def softmax_of(k: Float[Array, "S H"], v: Float[Array, "S H"], n: Int32[Array, "G 1"]) -> Any:
+    return jax.nn.softmax(k.sum(axis=1)) @ v + n.sum()
+
+
+def test_inputs_are_cut_along_a_dimension_of_the_spec() -> None:
+    """Zeros in place of the other blocks would have weight in a softmax."""
+    k, v = np.random.default_rng(0).standard_normal((2, 6, 3)).astype(np.float32)
+    n = np.array([[1], [2]], np.int32)
+    calls = (call(operand("k_ref", (6, 3), (2, 3)), operand("v_ref", (6, 3), (2, 3))),)
+    cut = np.asarray(softmax_of(jnp.asarray(k[4:]), jnp.asarray(v[4:]), jnp.asarray(n)))
+    found = hypotheses(softmax_of, [k, v, n], {}, calls, [cut], __file__)
+    (named,) = [h for h in found if np.allclose(to_numpy(h.results[0]), cut, 1e-5)]
+    assert named.change == "k_ref and v_ref had only the last 2 of 6 along dimension S"
+    # The same for a result that has this dimension: it has another shape, and isn't compared.
+    assert hypotheses(whole_rows, [k], {}, calls, [k + 1], __file__)
+
+
+def whole_rows(k: Float[Array, "S H"]) -> Any:
+    return k * 2
 
 
 def test_integers_are_shifted() -> None:

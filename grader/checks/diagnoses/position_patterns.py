@@ -197,9 +197,10 @@ def only_the_last(suspect: Suspect) -> Diagnosis | None:
             return Diagnosis(
                 "only the last block is wrong",
                 f"Along dimension {axis} only the last block is wrong{ragged}: look at the "
-                f"kernel's handling of {where}, or of its last grid step."
-                + (first if blocks == 2 and not ragged else ""),
+                f"kernel's handling of {where}, or of its last grid step, and at the values that "
+                "earlier steps pass on to it." + (first if blocks == 2 and not ragged else ""),
                 vague=True,
+                guess=True,
             )
     return None
 
@@ -228,6 +229,7 @@ def only_some_rows(suspect: Suspect) -> Diagnosis | None:
             "most of its elements. Look for a difference from the others: their number, a mask, "
             "the size of their values, or the grid step that computes them.",
             vague=True,
+            guess=True,
         )
     return None
 
@@ -252,5 +254,6 @@ def only_the_first(suspect: Suspect) -> Diagnosis | None:
                 "and mask that depends on the number of the block, in the kernel and in the index "
                 "maps, and at values that only the first grid step sets up.",
                 vague=True,
+                guess=True,
             )
     return None

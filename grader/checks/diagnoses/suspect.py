@@ -28,13 +28,15 @@ from pallascope.model import (
 class Diagnosis:
     """A phrase for a table cell, and a sentence or two for the learner.
 
-    `vague`: it describes the numbers and doesn't name their cause. `tested`: the cause explains all
-    elements; only the name of a known mistake says more.
+    `vague`: it describes the numbers and doesn't name their cause. `guess`: it names likely causes,
+    which the name of a known mistake may contradict. `tested`: the cause explains all elements;
+    only the name of a known mistake says more.
     """
 
     phrase: str
     why: str
     vague: bool = False
+    guess: bool = False
     tested: bool = False
 
 
@@ -47,7 +49,9 @@ class Suspect:
     inputs whose padding alone makes NaN, None where unknown; `strict`: the strict interpreter ran
     it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
     other results. `as_xla` is the result if the operation that `edge` describes is computed as by
-    XLA on the CPU, `finite` that for inputs with zeros instead of NaN and infinity.
+    XLA on the CPU, `finite` that for inputs with zeros instead of NaN and infinity. Other contents
+    of the buffers `unwritten`, before their first write, change the results. `makes_nan` are the
+    operations that make NaN of other numbers, and their lines.
     """
 
     result: Comparison
@@ -64,6 +68,8 @@ class Suspect:
     edge: str = ""
     as_xla: Floats | None = None
     finite: Floats | None = None
+    unwritten: tuple[str, ...] = ()
+    makes_nan: tuple[tuple[str, int], ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

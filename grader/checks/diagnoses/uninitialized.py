@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from grader.checks.compare import Comparison, Index
+from grader.checks.compare import Comparison, Index, Mask
 from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
 from grader.checks.phrasing import count, listed
 from pallascope.model import (
@@ -26,7 +26,8 @@ def padding_used(suspect: Suspect) -> Diagnosis | None:
         return None
     used = suspect.padding or ()
     ragged = [place for place in ragged_inputs(suspect) if place[0].name in used]
-    return _of_padding(list({place[0].name: place for place in reversed(ragged)}.values()))
+    places = list({place[0].name: place for place in reversed(ragged)}.values())
+    return _of_padding(places, suspect.result)
 
 
 def padding_likely(suspect: Suspect) -> Diagnosis | None:
@@ -35,10 +36,11 @@ def padding_likely(suspect: Suspect) -> Diagnosis | None:
         return None
     ragged = ragged_inputs(suspect)
     summed = [place for place in ragged if not _kept(suspect, place)] or ragged
-    return _of_padding(list({place[0].name: place for place in reversed(summed)}.values()))
+    places = list({place[0].name: place for place in reversed(summed)}.values())
+    return _of_padding(places, suspect.result)
 
 
-def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
+def _of_padding(ragged: list[tuple[Operand, int]], result: Comparison) -> Diagnosis | None:
     """The diagnosis for the padding of these operands along these dimensions."""
     if not ragged:
         return None
@@ -46,13 +48,19 @@ def _of_padding(ragged: list[tuple[Operand, int]]) -> Diagnosis | None:
     operand, axis = ragged[-1]
     size, block = operand.array.shape[axis], operand.block[axis] or 1
     whose = "Its" if len(ragged) == 1 else f"{operand.name}'s"
+    nan = np.isnan(result.actual)
+    others = [index for index in result.wrong_blocks if not nan[result.part(index)].any()]
+    also = f" But {blocks_in_words(others)} of {result.name} {_are(others)} wrong without it: "
+    also += "correct that first."
+    phrase = f"padding of {names} was used"
     return Diagnosis(
-        f"padding of {names} was used",
+        f"wrong without padding, and {phrase}" if others else phrase,
         f"The padding of {names} was used. {whose} dimension {axis} has {size} elements in blocks "
         f"of {block}, so the last block holds only {size % block} of them: past the edge there is "
         "garbage. Replace it by a neutral value before you compute with it: jnp.where(mask, value, "
         "0) for a sum or a product, -inf instead of 0 for a maximum or an exponential. A product "
-        "with zero keeps NaN. If this step needs another block, look at the index map.",
+        "with zero keeps NaN. If this step needs another block, look at the index map."
+        + (also if others else ""),
     )
 
 
@@ -78,6 +86,7 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
         "times NaN is NaN, and so is zero times infinity. If you do that already, look at the "
         "mask, and at rows without any element that counts: -inf minus -inf is NaN, too.",
         vague=True,
+        guess=True,
     )
 
 
@@ -99,12 +108,36 @@ def computed_nan(suspect: Suspect) -> Diagnosis | None:
     """NaN that the arithmetic itself produced."""
     if not suspect.computed_nan:
         return None
+    lines = sorted({line for _, line in suspect.makes_nan if line})
+    if not lines or not all(line for _, line in suspect.makes_nan):
+        return Diagnosis(
+            "NaN from arithmetic",
+            "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
+            f"inf × 0, {_casts(suspect)}or the logarithm or root of a negative number.",
+            vague=True,
+        )
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(lines)}"
+    hows = listed(dict.fromkeys(_NAN_BY.get(name, name) for name, _ in suspect.makes_nan))
+    either = "" if len(lines) == 1 else " The NaN in the result come from one of them."
     return Diagnosis(
-        "NaN from arithmetic",
-        "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
-        f"inf × 0, {_casts(suspect)}or the logarithm or root of a negative number.",
+        f"NaN from arithmetic in {where}",
+        f"In {where}, arithmetic makes NaN of other numbers, whatever was in memory before: "
+        f"{hows}.{either}",
         vague=True,
     )
+
+
+#: The operands of which an operation makes NaN.
+_NAN_BY = {
+    **dict.fromkeys(("add", "add_any", "sub", "reduce_sum", "cumsum"), "inf − inf"),
+    **dict.fromkeys(("mul",), "0 × inf"),
+    **dict.fromkeys(("div",), "0/0 or inf/inf"),
+    **dict.fromkeys(("dot_general",), "0 × inf or inf − inf in a product"),
+    **dict.fromkeys(
+        ("log", "log1p", "sqrt", "rsqrt", "pow"), "the log or root of a negative number"
+    ),
+    "convert_element_type": "a cast of a number that is too large for its dtype",
+}
 
 
 def _casts(suspect: Suspect) -> str:
@@ -192,15 +225,23 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
         steps = suspect.call.grid[axis] if suspect.call else None
         for output in suspect.refs(Role.OUTPUT):
             pipelined = output.space not in ("any", "hbm")  # else the kernel copies by hand
+            missed = len(suspect.written) < len(suspect.result.indices())
             if pipelined and steps != 1 and axis not in output.axes:
                 return Diagnosis(
                     f"grid dimension {axis} is not parallel: a race",
                     f"Grid dimension {axis} is marked parallel, but all its steps write to the "
                     f"same blocks of {output.name}, whose index map does not use it. Parallel "
                     "steps may run in any order and on two cores, each with its own scratch: a "
-                    "race. Mark that dimension arbitrary.",
+                    f"race. {_LACKS_A_DIMENSION if missed else _SUMS}",
                 )
     return None
+
+
+_LACKS_A_DIMENSION = (
+    "Blocks that no step writes are left: let the index map return another block for each of these "
+    "steps."
+)
+_SUMS = "Mark that dimension arbitrary."
 
 
 def not_aliased(suspect: Suspect) -> Diagnosis | None:
@@ -255,7 +296,7 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         return None
     blocks = [index for index in result.indices() if nan[result.part(index)].any()]
     whole = all(nan[result.part(index)].all() for index in blocks)
-    unwritten = blocks_in_words(blocks) if whole else _elements(nan, blocks[0], result)
+    unwritten = blocks_in_words(blocks) if whole else _elements(nan, result)
     if alone := whole and len(result.indices()) == 1:
         unwritten = result.name
     reason = "The kernel stores nothing there."
@@ -310,10 +351,11 @@ def read_before_written(suspect: Suspect) -> Diagnosis | None:
     sure = _first(suspect, FirstAccess.READ)
     guarded = _first(suspect, FirstAccess.GUARDED_WRITE)
     refs = sure or [o for o in guarded if o.role is Role.SCRATCH] or guarded
+    refs = [o for o in sure + guarded if o.name in suspect.unwritten] or refs
     if not refs:
         return None
     name = refs[0].name
-    if sure:
+    if refs[0] in sure:
         how = "The kernel's first access to it is a read."
     else:
         how = (
@@ -332,15 +374,28 @@ def _first(suspect: Suspect, touch: FirstAccess) -> list[Operand]:
     return [o for o in suspect.refs(Role.SCRATCH, Role.OUTPUT) if o.first is touch]
 
 
+_LINES = 6  # the most rows or columns that a message lists
+
+
 def _were(which: str) -> str:
-    return "was" if which.startswith("block ") else "were"
+    return "was" if re.match("(block|row|column) ", which) else "were"
 
 
-def _elements(mask: Any, block: Index, result: Comparison) -> str:
-    """The bounding box of the marked elements of one block, in the whole array's indices."""
-    part = result.part(block)
-    places = np.argwhere(mask[part])
-    starts = [p.start + int(low) for p, low in zip(part, places.min(0), strict=True)]
-    ends = [p.start + int(high) + 1 for p, high in zip(part, places.max(0), strict=True)]
-    box = ", ".join(f"{a}:{b}" for a, b in zip(starts, ends, strict=True))
-    return f"elements [{box}]"
+def _are(blocks: list[Index]) -> str:
+    return "is" if len(blocks) == 1 else "are"
+
+
+def _elements(mask: Mask, result: Comparison) -> str:
+    """The marked elements: whole rows or columns, or a box in the first block that has some."""
+    for axis, unit in enumerate(("row", "column")) if mask.ndim == 2 else ():
+        lines = np.flatnonzero(mask.any(1 - axis))
+        if np.take(mask, lines, axis).all():
+            return f"{unit}{'' if len(lines) == 1 else 's'} {listed(lines.tolist(), _LINES)}"
+    first, *others = [part for part in map(result.part, result.indices()) if mask[part].any()]
+    places = np.argwhere(mask[first])
+    starts, ends = places.min(0), places.max(0) + 1
+    own = mask[first][tuple(map(slice, starts, ends))]
+    at = [part.start for part in first]
+    box = ", ".join(f"{a}:{b}" for a, b in zip(starts + at, ends + at, strict=True))
+    some = "" if own.all() else f"{len(places):,} of the "
+    return f"{some}elements [{box}]{' and others' if others else ''}"

@@ -31,7 +31,11 @@ def overflowed(suspect: Suspect) -> Diagnosis | None:
         f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
         "expected: a value left its dtype's range (exp of a large number? a division by zero?).",
         vague=True,
+        guess=True,
     )
+
+
+_PROMISE = "multiple_of"  # the primitive's name
 
 
 def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
@@ -40,6 +44,14 @@ def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
     if as_xla is None or not result.close(as_xla, result.expected, result.allowed):
         return None
     name, _, _ = suspect.edge.partition(":")
+    if name == _PROMISE:
+        return Diagnosis(
+            "pl.multiple_of promises a multiple that the index isn't",
+            "The result would be right without pl.multiple_of. It is a promise: Mosaic "
+            "leaves out the code for all other indices, and here the index is rounded down to the "
+            "multiple. Promise only a number that divides the index on each grid step, or nothing.",
+            tested=True,
+        )
     return Diagnosis(
         f"right on the CPU only: {name}",
         "The result would be right if each operation computed what XLA does on the CPU. For some "
@@ -67,6 +79,7 @@ def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
         "to them (in attention, such a query may see no key): look at the kernel's result for a "
         f"fully masked row. {_what_masks(suspect)}",
         vague=True,
+        guess=True,
     )
 
 
@@ -91,6 +104,7 @@ def mask_within_reach(suspect: Suspect) -> Diagnosis | None:
         f"The kernel masks with a number that {_NEAR} Mask with the initial value of the maxima, "
         "near the dtype's lowest.",
         vague=True,
+        guess=True,
     )
 
 
@@ -190,6 +204,7 @@ def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
         "computed for each row is wrong: its divisor, such as the sum of a softmax, or a rescaling "
         "that was forgotten or done twice.",
         vague=True,
+        guess=True,
     )
 
 
@@ -236,12 +251,13 @@ def another_formula(suspect: Suspect) -> Diagnosis | None:
         "the exact function, or the other way round, a constant that is a bit off, or a state that "
         "is rounded again in every iteration of a loop.",
         vague=True,
+        guess=True,
     )
 
 
 #: Groups of wrong elements with similar values, large enough for rounding errors to cancel; the
 #: fewest elements in all; and the part of their errors that the groups' means must explain.
-_GROUPS, _FEWEST, _EXPLAINED = 16, 256, 0.5
+_GROUPS, _FEWEST_IN_GROUPS, _EXPLAINED = 16, 256, 0.5
 
 
 def _by_formula(suspect: Suspect) -> bool:
@@ -250,7 +266,7 @@ def _by_formula(suspect: Suspect) -> bool:
     result = suspect.result
     got, wanted, _ = wrong_values(result)
     error = (got - wanted)[np.argsort(wanted)]
-    if error.size < _FEWEST:
+    if error.size < _FEWEST_IN_GROUPS:
         return False
     groups = [float(group.mean()) for group in np.array_split(error, _GROUPS)]
     total = rms(error)
@@ -315,4 +331,5 @@ def rounded_too_early(suspect: Suspect) -> Diagnosis | None:
         "rounded too early. Accumulate in float32 (preferred_element_type, a float32 scratch) and "
         "cast once, at the end.",
         vague=True,
+        guess=True,
     )
