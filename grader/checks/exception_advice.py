@@ -578,6 +578,12 @@ EXCEPTION_ADVICE: AdviceTable = (
         "takes the tables' Refs first, and an index map after its indices.",
     ),
     (
+        r"'(Bitcast|Reshape)Transform' object has no attribute 'indices'",
+        "JAX's interpreter can't follow a copy from or to a view of a Ref, as ref.bitcast and "
+        "ref.reshape make it, although a TPU can. Copy a part of the Ref itself, such as "
+        "ref.at[pl.ds(i * n, n)], and reshape the value.",
+    ),
+    (
         r"Buffers with a memory space of HBM or ANY cannot be referenced directly",
         "A core can only compute on VMEM: first copy from HBM, with pltpu.sync_copy or an async "
         "copy.",

@@ -21,6 +21,9 @@ Padding. To find the input whose padding a kernel uses, a run has NaN in that pa
 Unwritten memory. NaN and an integer's largest value can vanish without a trace: in jnp.nan_to_num,
 in a comparison, in a minimum. `UnwrittenMemory` runs a compiled program again with random numbers.
 
+Views. A kernel may read and write through `ref.bitcast(dtype)` and `ref.reshape(shape)`, which the
+strict interpreter doesn't know. Here, the whole buffer is read, and written if a part changes.
+
 Tiles. The last copy of `emit_pipeline` over a ragged edge takes whole tiles. On a TPU, the array in
 HBM has such a tile. The interpreter's array ends before, so that part of the tile is supplied here.
 """
@@ -44,12 +47,10 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.edges_of_mosaic import edges_of_mosaic
+from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, replaced_by, rewriting
 from pallascope.kernels.faster_interpreter import faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
-from pallascope.kernels.jaxprs import (
-    IN_HBM,
-)
+from pallascope.kernels.jaxprs import IN_HBM, array_struct
 from pallascope.kernels.pallas_params import semantics_name
 from pallascope.kernels.prng_emulation import emulated_prng
 from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes
@@ -475,6 +476,64 @@ def _random(
     return np.where(small | (deck.random(shape) < 0.5), few, many).astype(dtype)
 
 
+def _stored(contents: jax.Array, transforms: Sequence[Any], value: jax.Array) -> Any:
+    """The old values of a part of an array, seen through views, and the array with others there."""
+    from pallascope.kernels.jax_internals import state_discharge
+
+    if not transforms:
+        return contents, value
+    first, *others = transforms
+    inner = state_discharge.transform_array(contents, [first])
+    old, new = _stored(inner, others, value)
+    if hasattr(first, "indices"):
+        _, changed = state_discharge.transform_swap_array(contents, [first], new)
+        return old, changed
+    if new.dtype != contents.dtype:
+        new = state_discharge.bitcast(new, contents.dtype)
+    return old, new.reshape(contents.shape)
+
+
+def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
+    """Equations that read or write a buffer as a whole, in place of one that goes through a view.
+
+    If jax keeps the used parts elsewhere, the equation stays, and the interpreter refuses it.
+    """
+    if eqn.primitive.name not in ("get", "swap"):
+        return [eqn]
+    ref, *values = eqn.invars[: 2 if eqn.primitive.name == "swap" else 1]
+    index = eqn.invars[1 + len(values) :]
+    transforms = jax.tree.unflatten(eqn.params["tree"], index)
+    if all(hasattr(transform, "indices") for transform in transforms):
+        return [eqn]
+    try:
+        from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
+    except UnsupportedJax:
+        return [eqn]
+    struct = array_struct(ref)
+    flat, tree = jax.tree.flatten((NDIndexer.make_trivial_indexer(struct.shape),))
+    aval: Any = ref.aval
+    before, after = (core.Var(aval.inner_aval) for _ in range(2))
+
+    def seen(_: object, contents: jax.Array, *rest: Any) -> Any:
+        value, rest = (rest[0], rest[1:]) if values else (None, rest)
+        through = jax.tree.unflatten(eqn.params["tree"], rest)
+        if value is None:
+            return state_discharge.transform_array(contents, through)
+        return _stored(contents, through, value)
+
+    whole: dict[str, Any] = {"params": {**eqn.params, "tree": tree}}
+    read = eqn.replace(primitive=get_p, invars=[ref, *flat], outvars=[before], **whole)
+    results = [*eqn.outvars, after][: 1 + len(values)]
+    view = replaced_by(eqn, seen, invars=[before, *values, *index], outvars=results, params={})
+    if not values:
+        return [read, view]
+    return [
+        read,
+        view,
+        eqn.replace(invars=[ref, after, *flat], outvars=[core.Var(after.aval)], **whole),
+    ]
+
+
 #: The `interpret` of a kernel's equation: none, the plain interpreter, the strict one.
 Interpret = bool | pltpu.InterpretParams
 
@@ -553,6 +612,7 @@ def running(
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
+            rewriting(_through_views),
             edges_of_mosaic(as_xla),
             emulated_prng(),
             nan_past_the_edge(padded),

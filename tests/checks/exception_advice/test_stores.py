@@ -7,10 +7,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from grader.checks.exception_advice import exception_advice
+from grader.sandbox.exception_reports import caught
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Mode, SourceFile, Stage
 from tests.checks.exception_advice.raising import ROWS, launching, told
 
 COLUMN = {
@@ -93,6 +98,30 @@ def reads_its_block_of_the_whole(x_ref: Any, o_ref: Any) -> None:
 def test_advice_fits_what_is_raised(kernel: Any, changes: dict[str, Any], says: str) -> None:
     content = Path(__file__).read_bytes()
     assert says in told(lambda: launching(kernel, **changes), __file__, content)
+
+
+def copies_from_a_view(x_hbm: Any, o_hbm: Any) -> None:
+    def copy(sem: Any) -> None:
+        halves = x_hbm.reshape(2, 16, 128), o_hbm.reshape(2, 16, 128)
+        pltpu.async_copy(halves[0].at[1], halves[1].at[0], sem).wait()
+
+    pl.run_scoped(copy, pltpu.SemaphoreType.DMA)
+
+
+def test_a_copy_from_a_view_of_a_ref() -> None:
+    """A limit of JAX's interpreter, with its own words."""
+    hbm = pl.BlockSpec(memory_space=pl.ANY)
+    call = pl.pallas_call(
+        copies_from_a_view,
+        in_specs=[hbm],
+        out_specs=hbm,
+        out_shape=jax.ShapeDtypeStruct((32, 128), jnp.float32),
+    )
+    x = np.ones((32, 128), np.float32)
+    with caught(SourceFile("absent.py", b""), Stage.RUN) as found:
+        TracedLaunch.of(call, [x], {}).run([x], Mode.STRICT)
+    assert found.problem
+    assert "JAX's interpreter can't follow a copy" in exception_advice(found.problem)
 
 
 def test_without_a_kernel_an_array_is_changed_by_at() -> None:

@@ -71,3 +71,60 @@ def swiglu(x, gate, up, *, bm=512, bn=1024, bk=512):
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(x, gate, up)
+
+
+# ---- one_pipeline ----
+
+"""No grid: one emit_pipeline over all blocks, whose sums come from run_scoped.
+
+Stars: 3
+"""
+
+
+def swiglu(x, gate, up, *, bm, bn, bk):
+    M, K = x.shape
+    _, N = gate.shape
+    steps = K // bk
+
+    def kernel(*hbm):
+        def scoped(*sums):
+            def step(x_ref, gate_ref, up_ref, o_ref):
+                k = pl.program_id(2)
+
+                def add(acc, w_ref):
+                    part = jnp.dot(x_ref[...], w_ref[...], preferred_element_type=jnp.float32)
+
+                    @pl.when(k == 0)
+                    def _():
+                        acc[...] = part
+
+                    @pl.when(k != 0)
+                    def _():
+                        acc[...] += part
+
+                add(sums[0], gate_ref)
+                add(sums[1], up_ref)
+
+                @pl.when(k == steps - 1)
+                def _():
+                    z, y = (acc[...] for acc in sums)
+                    o_ref[...] = (z * jax.lax.logistic(z) * y).astype(o_ref.dtype)
+
+            weights = pl.BlockSpec((bk, bn), lambda i, j, k: (k, j))
+            pltpu.emit_pipeline(
+                step,
+                grid=(pl.cdiv(M, bm), N // bn, steps),
+                in_specs=[pl.BlockSpec((bm, bk), lambda i, j, k: (i, k)), weights, weights],
+                out_specs=[pl.BlockSpec((bm, bn), lambda i, j, k: (i, j))],
+            )(*hbm)
+
+        pl.run_scoped(scoped, *[pltpu.VMEM((bm, bn), jnp.float32)] * 2)
+
+    hbm = pl.BlockSpec(memory_space=pltpu.HBM)
+    return pl.pallas_call(
+        kernel,
+        in_specs=[hbm] * 3,
+        out_specs=hbm,
+        out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
+        name="swiglu",
+    )(x, gate, up)

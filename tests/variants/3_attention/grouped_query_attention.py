@@ -94,3 +94,39 @@ def grouped_query_attention(q, k, v, *, bq, bkv):
         ),
     )(q.reshape(B, K, group, T, H), k, v)
     return o.reshape(B, N, T, H)
+
+
+# ---- table_of_heads ----
+
+"""Heads of keys come from a table in SMEM, which is a constant: PrefetchScalarGridSpec.
+
+Stars: 3
+"""
+
+import numpy as np
+
+
+def grouped_query_attention(q, k, v, *, bq, bkv):
+    B, N, T, H = q.shape
+    K, S = k.shape[1:3]
+    heads = np.repeat(np.arange(K, dtype=np.int32), N // K)
+    q_spec = pl.BlockSpec(
+        (pl.Squeezed(), pl.Squeezed(), bq, H), lambda b, n, i, j, heads: (b, n, i, 0)
+    )
+    kv_spec = pl.BlockSpec(
+        (pl.Squeezed(), pl.Squeezed(), bkv, H), lambda b, n, i, j, heads: (b, heads[n], j, 0)
+    )
+    return pl.pallas_call(
+        lambda heads, *refs: grouped_query_attention_kernel(*refs),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(B, N, T // bq, S // bkv),
+            in_specs=[q_spec, kv_spec, kv_spec],
+            out_specs=q_spec,
+            scratch_shapes=[pltpu.VMEM((bq, w), jnp.float32) for w in (LANES, LANES, H)],
+        ),
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
+        ),
+    )(jnp.asarray(heads), q, k, v)

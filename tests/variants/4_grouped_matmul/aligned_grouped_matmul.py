@@ -73,3 +73,47 @@ def aligned_grouped_matmul(x, w, *, tm, tk, tn):
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
     )(x, w)
+
+
+# ---- three_dimensions ----
+
+"""x and the result as stacks of groups, which moves nothing, and blocks of one group each.
+
+Stars: 3
+"""
+
+
+def aligned_grouped_matmul(x, w, *, tm, tk, tn):
+    M, K = x.shape
+    G, _, N = w.shape
+    tiles = M // G // tm
+    semantics = ("parallel",) * 3 + ("arbitrary",)
+
+    def kernel(x_ref, w_ref, o_ref, acc_ref):
+        k = pl.program_id(3)
+        part = jax.lax.dot_general(
+            x_ref[...],
+            w_ref[...],
+            (((2,), (1,)), ((0,), (0,))),
+            preferred_element_type=jnp.float32,
+        )
+        pl.when(k == 0)(lambda: acc_ref.__setitem__(..., part))
+        pl.when(k > 0)(lambda: acc_ref.__setitem__(..., acc_ref[...] + part))
+
+        @pl.when(k == K // tk - 1)
+        def _():
+            o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+
+    o = pl.pallas_call(
+        kernel,
+        grid=(G, N // tn, tiles, K // tk),
+        in_specs=[
+            pl.BlockSpec((1, tm, tk), lambda g, j, i, k: (g, i, k)),
+            pl.BlockSpec((1, tk, tn), lambda g, j, i, k: (g, k, j)),
+        ],
+        out_specs=pl.BlockSpec((1, tm, tn), lambda g, j, i, k: (g, i, j)),
+        out_shape=jax.ShapeDtypeStruct((G, M // G, N), x.dtype),
+        scratch_shapes=[pltpu.VMEM((1, tm, tn), jnp.float32)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=semantics),
+    )(x.reshape(G, M // G, K), w)
+    return o.reshape(M, N)

@@ -87,3 +87,47 @@ def decode_attention_kernel(lengths_ref, q_ref, k_ref, v_ref, o_ref, m_ref, l_re
     @pl.when(j == pl.num_programs(1) - 1)
     def _():
         o_ref[...] = (acc_ref[...] / l_ref[...]).astype(o_ref.dtype)
+
+
+# ---- sum_from_ones ----
+
+"""Shifts the scores by a mask that is added, and keeps all updates in one cond with values.
+
+Stars: 3
+"""
+
+
+def decode_attention_kernel(lengths_ref, q_ref, k_ref, v_ref, o_ref, m_ref, l_ref, acc_ref):
+    b, j = pl.program_id(0), pl.program_id(1)
+    G, bs, D = k_ref.shape
+    state = (m_ref, l_ref, acc_ref)
+    left = lengths_ref[b] - j * bs
+    low = jnp.float32(-2e38)
+
+    @pl.when(j == 0)
+    def _():
+        for ref, value in zip(state, (low, 0.0, 0.0), strict=True):
+            ref[...] = jnp.full(ref.shape, value, ref.dtype)
+
+    def attended():
+        q = q_ref[...]
+        s = jnp.einsum("gsd,grd->grs", k_ref[...], q, preferred_element_type=jnp.float32)
+        key = jax.lax.broadcasted_iota(jnp.int32, (1, 1, bs), 2)
+        s = jnp.where(key < left, s * jnp.float32(D) ** -0.5, low)
+        m_old, l_old, acc_old = (ref[...] for ref in state)
+        m = jnp.maximum(m_old, s.max(axis=-1, keepdims=True))
+        p = jnp.exp(s - m)
+        keep = jnp.exp(m_old - m)
+        row = jax.lax.broadcasted_iota(jnp.int32, (bs, 1), 0)
+        v = jnp.where(row < left, v_ref[...], jnp.zeros((), v_ref.dtype))
+        pv = jnp.einsum("grs,gsd->grd", p.astype(v.dtype), v, preferred_element_type=jnp.float32)
+        return m, keep * l_old + p.sum(axis=-1, keepdims=True), keep * acc_old + pv
+
+    @pl.when(jnp.logical_not(left <= 0))
+    def _():
+        for ref, value in zip(state, attended(), strict=True):
+            ref[...] = value
+
+    @pl.when(j == pl.num_programs(1) - 1)
+    def _():
+        o_ref[...] = (acc_ref[...] * (1 / l_ref[...])).astype(o_ref.dtype)

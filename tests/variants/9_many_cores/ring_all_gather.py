@@ -64,3 +64,45 @@ def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
         )
         copy.start()
         copy.wait()
+
+
+# ---- both_ways ----
+
+"""Own blocks go both ways at once, and only the left neighbour's goes on: two hops, not three.
+
+Stars: 3
+"""
+
+
+def ring_all_gather_kernel(x_ref, o_ref, local_sem, send_sems, recv_sems):
+    n = lax.axis_size("x")
+    me = lax.axis_index("x")
+    left, right = lax.rem(me + n - 1, n), lax.rem(me + 1, n)
+    begun = pltpu.get_barrier_semaphore()
+    for neighbour in (left, right):
+        pl.semaphore_signal(begun, device_id=(neighbour,))
+    pl.semaphore_wait(begun, 2)
+
+    def copy(source, block, number, to):
+        return pltpu.make_async_remote_copy(
+            source,
+            o_ref.at[block],
+            send_sems.at[number],
+            recv_sems.at[number],
+            device_id=(to,),
+        )
+
+    to_right = copy(x_ref, me, 0, right)
+    to_left = copy(x_ref, me, 1, left)
+    to_right.start()
+    to_left.start()
+    own = pltpu.make_async_copy(x_ref, o_ref.at[me], local_sem)
+    own.start()
+    to_right.wait_recv()
+    further = copy(o_ref.at[left], left, 2, right)
+    further.start()
+    to_left.wait_recv()
+    further.wait_recv()
+    for sent in (to_right, to_left, further):
+        sent.wait_send()
+    own.wait()

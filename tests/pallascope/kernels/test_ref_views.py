@@ -1,0 +1,77 @@
+"""The strict interpreter reads and writes buffers through ref.bitcast and ref.reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import pallas as pl
+
+from pallascope.kernels import TracedLaunch
+from pallascope.model import Mode
+
+X = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cpu() -> None:
+    jax.config.update("jax_platforms", "cpu")
+
+
+def ran(kernel: Callable[..., None]) -> Any:
+    out = jax.ShapeDtypeStruct(X.shape, jnp.float32)
+    launch = TracedLaunch.of(lambda x: pl.pallas_call(kernel, out_shape=out)(x), [X], {})
+    return launch.run([X], Mode.STRICT)[0]
+
+
+def reads_bits(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref.bitcast(jnp.int32)[...].astype(jnp.float32)
+
+
+def reads_rows(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.concatenate([x_ref.reshape(2, 8, 128)[1], x_ref.reshape(2, 8, 128)[0]])
+
+
+def writes_bits(x_ref: Any, o_ref: Any) -> None:
+    bits = o_ref.bitcast(jnp.int32)
+    bits[...] = jnp.zeros(bits.shape, jnp.int32)
+    bits[8:, :] = jax.lax.bitcast_convert_type(x_ref[8:, :], jnp.int32)
+
+
+def writes_halves(x_ref: Any, o_ref: Any) -> None:
+    halves = o_ref.reshape(2, 8, 128)
+
+    def write(half: Any, _: None) -> None:
+        halves[half] = x_ref[pl.ds(8 * half, 8), :] + half
+
+    jax.lax.fori_loop(0, 2, write, None)
+
+
+def writes_a_part_of_a_part(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...]
+    o_ref.at[8:16].reshape(2, 4, 128).at[1, 2:].bitcast(jnp.int32)[...] = jnp.zeros(
+        (2, 128), jnp.int32
+    )
+
+
+LAST_ROWS_ARE_ZERO = np.where(np.arange(16)[:, None] < 14, X, 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (reads_bits, X.view(np.int32).astype(np.float32)),
+        (reads_rows, np.roll(X, 8, axis=0)),
+        (writes_bits, np.where(np.arange(16)[:, None] < 8, 0, X)),
+        (writes_halves, X + np.repeat([0, 1], 8)[:, None]),
+        (writes_a_part_of_a_part, LAST_ROWS_ARE_ZERO),
+    ],
+)
+def test_a_buffer_is_read_and_written_through_views(
+    kernel: Callable[..., None], expected: Any
+) -> None:
+    assert np.array_equal(ran(kernel), expected)
