@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -62,6 +62,8 @@ from pallascope.model import (
     Stage,
 )
 from pallascope.tools.arrays import in_float64, to_numpy
+from pallascope.tpu import OnChip
+from pallascope.tpu.traffic import OperandTraffic
 
 #: A mistake's result is at least this many times nearer to the learner's than the right one is.
 NEARER = 8
@@ -264,17 +266,18 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
     Of single elements, only gross errors count, because rounding is judged at hidden sizes. On
     average, the errors of narrow results are those of a few roundings; sums have the most terms
     here. Results of which no element is known on both sides aren't judged. If no block can be
-    computed, the launch may only have operations of lines that also run at a hidden size.
+    computed, the launch may only have operations of lines that also run at a hidden size, and its
+    kernels have to fetch all blocks of arrays of which par fetches all.
     """
     par = evidence.par_sample() if evidence.key.random is None else BlockSample()
     if isinstance(par, Accident) or not par.results:
-        return _untested_line(evidence)
+        return _untested_line(evidence) or _unread_blocks(evidence)
     own = evidence.own_sample()
     if found := _ends_early(evidence, own):
         told = f"At production size:\n{found.message}"
         return dataclasses.replace(found, check=Check.VALUES, message=told)
     if isinstance(own, Accident) or len(own.results) != len(par.results):
-        return _untested_line(evidence)
+        return _untested_line(evidence) or _unread_blocks(evidence)
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
         if finding := _differs(evidence, position, got, wanted):
             return finding
@@ -318,6 +321,42 @@ def _untested_line(evidence: TpuEvidence) -> Finding | None:
         paragraph("try", "Remove the condition on sizes that leads there."),
     ]
     return Finding(Check.VALUES, "untested at production size", "\n".join(parts))
+
+
+def _unread_blocks(evidence: TpuEvidence) -> Finding | None:
+    """The finding for an input of a kernel of which some blocks are on no grid step."""
+    own, par = evidence.own_on_chips(), evidence.par_on_chips()
+    if isinstance(own, Accident) or isinstance(par, Accident):
+        return None
+    chip = evidence.chips[0]
+    shares = {}
+    for operand in _fetched(par, chip):
+        shares.setdefault(operand.array, set()).add(_share(operand))
+    for operand in _fetched(own, chip):
+        if shares.get(operand.array) == {1.0} and (share := _share(operand)) < 1:
+            parts = [
+                f"At production size, the kernel fetches only {share:.0%} of {operand.name}, of "
+                "which the solution fetches all.",
+                paragraph(
+                    "why", "No grid step has the other blocks, so no result depends on them."
+                ),
+                paragraph("try", "Look at the grid, and at the index map of that input."),
+            ]
+            return Finding(Check.VALUES, f"reads {share:.0%} of {operand.name}", "\n".join(parts))
+    return None
+
+
+def _fetched(launch: OnChip, chip: str) -> Iterator[OperandTraffic]:
+    """The inputs of kernels that come in blocks, if it is known which blocks."""
+    for prediction in launch.on(chip):
+        for operand in prediction.traffic.operands:
+            if operand.role is Role.INPUT and operand.least and not operand.by_hand:
+                yield operand
+
+
+def _share(operand: OperandTraffic) -> float:
+    """The part of an array that a kernel fetches at least once."""
+    return min(1.0, (operand.least or 0) / operand.stored) if operand.stored else 1.0
 
 
 def _coarse(

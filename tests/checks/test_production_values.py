@@ -29,11 +29,15 @@ from pallascope.model import (
     BlockSample,
     Problem,
     Reference,
+    Role,
     Stage,
     Trace,
 )
 from pallascope.tools.arrays import PERIOD, drawn_like, from_numpy, in_float64, to_numpy
-from tests.support.factories import attempt, evidence, key
+from pallascope.tpu import OnChip, Prediction
+from pallascope.tpu.traffic import OperandTraffic, Traffic
+from tests.pallascope.support.calls import doubling
+from tests.support.factories import OwnAndPar, attempt, evidence, key
 
 M, N, K, BLOCK = 2048, 1024, 1024, 128
 SHAPES = [(M, K), (K, N)]
@@ -399,3 +403,42 @@ def test_drawn_values_are_finite_and_those_of_the_array() -> None:
     assert drawn.size == PERIOD
     codes = to_numpy(drawn_like(from_numpy(np.array([-7, 5], np.int8)), "int8", 1))
     assert set(codes.tolist()) == {-7, 5}
+
+
+# ---- inputs of which a part is fetched ----
+
+
+def fetching(**least: int | None) -> OnChip:
+    """A launch that fetches so many of the 4,096 bytes of its inputs, by name."""
+    array = ArrayType("float32", (8, 128))
+    moved = Traffic(
+        "double",
+        (4,),
+        tuple(
+            OperandTraffic(name, Role.INPUT, array, (8, 32), 4, own, least=own, stored=4096)
+            for name, own in least.items()
+        ),
+        (),
+    )
+    return OnChip(None, (Prediction("v5e", doubling(), (), moved, (), compiled=True),))
+
+
+@pytest.mark.parametrize(
+    ("own", "par", "says"),
+    [
+        (fetching(x_ref=2048), fetching(x_ref=4096), "reads 50% of x_ref"),
+        (fetching(a_ref=4096, b_ref=1024), fetching(x_ref=4096), "reads 25% of b_ref"),
+        (fetching(x_ref=4096), fetching(x_ref=4096), ""),
+        (fetching(x_ref=2048), fetching(x_ref=2048), ""),
+        (fetching(x_ref=2048), fetching(x_ref=4096, y_ref=2048), ""),
+        (fetching(x_ref=None), fetching(x_ref=4096), ""),
+        (Accident("it crashed", ""), fetching(x_ref=4096), ""),
+    ],
+)
+def test_all_blocks_are_fetched_of_an_array_of_which_par_fetches_all(
+    own: OnChip | Accident, par: OnChip | Accident, says: str
+) -> None:
+    """The rule where no block of the results can be computed."""
+    given = evidence(attempt(), production=True, on_chips=OwnAndPar(own, par))
+    finding = values.check_production(given)
+    assert (finding.phrase if finding else "") == says
