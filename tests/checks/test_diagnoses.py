@@ -421,7 +421,8 @@ def test_elements_that_were_not_stored_are_told_in_indices_of_the_array() -> Non
     ("part", "says"),
     [
         (np.s_[[3, 9, 20], :], "rows 3, 9 and 20 were never written"),
-        (np.s_[5, :], "row 5 was never written"),
+        (np.s_[5, :], "elements [5:6, 0:128] were never written"),
+        (np.s_[10:30, 3:5], "elements [10:30, 3:5] were never written"),
         (np.s_[:, 3::32], "columns 3, 35, 67 and 99 were never written"),
         (np.s_[::2, 3::40], "16 of the elements [0:7, 3:124] and others were never written"),
         (np.s_[26:28, ::127], "4 of the elements [26:28, 0:128] were never written"),
@@ -432,6 +433,15 @@ def test_elements_that_were_not_stored_are_not_told_as_a_box_that_holds_others(
 ) -> None:
     shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0))
     assert f"In o_ref, {says}" in why(never_stored, shown)
+
+
+def test_zeros_that_nothing_stores_are_told_if_other_contents_show() -> None:
+    nan, zeros = with_part(LAST, np.nan), with_part(LAST, 0.0)
+    guarded = replace(output(), first=FirstAccess.GUARDED_WRITE)
+    shown = suspect(nan, zeros, with_zeros=zeros, **kernel(guarded))
+    assert never_stored(shown) is None
+    said = why(never_stored, replace(shown, unwritten=("o_ref",)))
+    assert "The store to o_ref is under a condition that is false" in said
 
 
 def test_the_buffer_is_named_whose_contents_change_the_results() -> None:

@@ -86,7 +86,6 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
         "times NaN is NaN, and so is zero times infinity. If you do that already, look at the "
         "mask, and at rows without any element that counts: -inf minus -inf is NaN, too.",
         vague=True,
-        guess=True,
     )
 
 
@@ -292,8 +291,10 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     """Elements that keep the memory's earlier contents: zeros if it held zeros."""
     result, zeros = suspect.result, suspect.with_zeros
     nan = suspect.wrong_nan
-    if zeros is None or not nan.any() or (zeros[nan] != 0).any() or not result.expected[nan].any():
+    if zeros is None or not nan.any() or (zeros[nan] != 0).any():
         return None
+    if not result.expected[nan].any() and result.name not in suspect.unwritten:
+        return None  # perhaps the product of zeros and garbage
     blocks = [index for index in result.indices() if nan[result.part(index)].any()]
     whole = all(nan[result.part(index)].all() for index in blocks)
     unwritten = blocks_in_words(blocks) if whole else _elements(nan, result)
@@ -386,16 +387,24 @@ def _are(blocks: list[Index]) -> str:
 
 
 def _elements(mask: Mask, result: Comparison) -> str:
-    """The marked elements: whole rows or columns, or a box in the first block that has some."""
+    """The marked elements: a box, whole rows or columns, or some in a box of the first block."""
+    whole, every = _box(mask)
+    if mask[whole].all():
+        return f"elements {every}"
     for axis, unit in enumerate(("row", "column")) if mask.ndim == 2 else ():
         lines = np.flatnonzero(mask.any(1 - axis))
         if np.take(mask, lines, axis).all():
-            return f"{unit}{'' if len(lines) == 1 else 's'} {listed(lines.tolist(), _LINES)}"
+            return f"{unit}s {listed(lines.tolist(), _LINES)}"
     first, *others = [part for part in map(result.part, result.indices()) if mask[part].any()]
-    places = np.argwhere(mask[first])
-    starts, ends = places.min(0), places.max(0) + 1
-    own = mask[first][tuple(map(slice, starts, ends))]
-    at = [part.start for part in first]
-    box = ", ".join(f"{a}:{b}" for a, b in zip(starts + at, ends + at, strict=True))
-    some = "" if own.all() else f"{len(places):,} of the "
-    return f"{some}elements [{box}]{' and others' if others else ''}"
+    there = np.zeros_like(mask)
+    there[first] = mask[first]
+    own, box = _box(there)
+    some = "" if mask[own].all() else f"{int(there.sum()):,} of the "
+    return f"{some}elements {box}{' and others' if others else ''}"
+
+
+def _box(mask: Mask) -> tuple[tuple[slice, ...], str]:
+    """The bounding box of the marked elements, and as text: "[0:8, 3:5]"."""
+    places = np.argwhere(mask)
+    box = [slice(int(a), int(b) + 1) for a, b in zip(places.min(0), places.max(0), strict=True)]
+    return tuple(box), f"[{', '.join(f'{part.start}:{part.stop}' for part in box)}]"

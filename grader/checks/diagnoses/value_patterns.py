@@ -79,7 +79,6 @@ def rows_of_nothing(suspect: Suspect) -> Diagnosis | None:
         "to them (in attention, such a query may see no key): look at the kernel's result for a "
         f"fully masked row. {_what_masks(suspect)}",
         vague=True,
-        guess=True,
     )
 
 
