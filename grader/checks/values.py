@@ -161,8 +161,9 @@ def check(evidence: Evidence) -> Finding | None:
         elif known is not diagnosis or (known and known.tested):
             diagnosis = known
         else:
+            unsure = diagnosis is None or diagnosis.guess or garbage
             tested = _tested(evidence, position, result)
-            diagnosis = tested or _repaired(evidence, results) or diagnosis
+            diagnosis = tested or (_repaired(evidence, results) if unsure else None) or diagnosis
     return _finding(evidence, result, diagnosis)
 
 

@@ -29,7 +29,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.extend import core
 
-from pallascope.kernels.evaluator import Env, Evaluator, bind
+from pallascope.kernels.evaluator import Env, Evaluator, bind, retraced
 from pallascope.kernels.index_maps import positions_of
 from pallascope.kernels.jaxprs import (
     IN_HBM,
@@ -498,7 +498,10 @@ class SampledKernel:
     @functools.cached_property
     def _without_refs(self) -> core.ClosedJaxpr:
         with self._mapping.trace_env():
-            return discharged(core.ClosedJaxpr(self._body, ()))
+            kernel = discharged(core.ClosedJaxpr(self._body, ()))
+            if "delay" in primitives(kernel.jaxpr):  # it has no results, and no rule for a CPU
+                return retraced(kernel, {"delay": lambda *_: ()})
+            return kernel
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:

@@ -75,7 +75,7 @@ def _any_new_nan(result: jax.Array, operands: Sequence[jax.Array]) -> jax.Array:
 # ---- repairs ----
 
 #: The most changes of a launch that are tried: each compiles it once.
-MOST_REPAIRS = 12
+MOST_REPAIRS = 8
 Replacement = Callable[[core.JaxprEqn], Sequence[core.JaxprEqn]]
 
 

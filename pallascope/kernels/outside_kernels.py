@@ -342,6 +342,9 @@ class _Outside(Evaluator):
         if name in KERNELS:
             kernel = SampledKernel(eqn, self.computed(inputs), self.work)
             return [KernelOutput(kernel, number) for number in range(len(eqn.outvars))]
+        if name == "empty":
+            unwritten = unwritten_array((1,), array_struct(eqn.outvars[0]).dtype)
+            return [Repeated(unwritten, array_struct(eqn.outvars[0]).shape)]
         if name in _RESHAPES and not (name == "reshape" and eqn.params["dimensions"]):
             return [Reshaped(inputs[0], array_struct(eqn.outvars[0]).shape)]
         kernels = any(p in KERNELS for inner in inner_jaxprs(eqn) for p in primitives(inner))

@@ -7,21 +7,28 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 from jax.typing import ArrayLike
 
 from pallascope.kernels.aliases import output_aliases
-from pallascope.kernels.block_samples import NotSampled, Repeated, RunsAsAWhole, run_inputs
+from pallascope.kernels.block_samples import (
+    NotSampled,
+    Repeated,
+    RunsAsAWhole,
+    run_inputs,
+    unwritten_array,
+)
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.changed_operations import Repair, repairs
 from pallascope.kernels.collectives import collectives_of
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
-from pallascope.kernels.evaluator import without_refs
+from pallascope.kernels.evaluator import retraced, without_refs
 from pallascope.kernels.host_values import known_values
 from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import Interpret, UnwrittenMemory, running
-from pallascope.kernels.jaxprs import used
+from pallascope.kernels.jaxprs import array_struct, primitives, used
 from pallascope.kernels.lowering import TracedKernel, kernels_in
 from pallascope.kernels.outside_kernels import (
     OutsideReader,
@@ -150,8 +157,10 @@ class TracedLaunch:
 
         Compile and call it while `running`, which yields `interpret`.
         """
-        program = core.jaxpr_as_fun(with_interpret(self._as_traced, interpret))
-        compiled = jax.jit(program).lower(*spread(args, axes)).compile()
+        launch = with_interpret(self._as_traced, interpret)
+        if "empty" in primitives(launch.jaxpr):
+            launch = retraced(launch, {"empty": functools.partial(_unwritten, interpret)})
+        compiled = jax.jit(core.jaxpr_as_fun(launch)).lower(*spread(args, axes)).compile()
         return lambda given: [whole(leaf, axes) for leaf in compiled(*spread(given, axes))]
 
     def function(self) -> Callable[..., list[jax.Array]]:
@@ -212,6 +221,14 @@ class TracedLaunch:
         if not (kernels := OutsideReader(closed).kernels):
             return None
         return walk_of(kernels[-1], known_values(closed, args)[-1])
+
+
+def _unwritten(interpret: Interpret, eqn: core.JaxprEqn, _: object) -> Sequence[jax.Array]:
+    """An array of `lax.empty`: NaN, as other unwritten memory. On the CPU, it would hold zeros."""
+    struct = array_struct(eqn.outvars[0])
+    zeros = getattr(interpret, "uninitialized_memory", "nan") == "zero"
+    value = unwritten_array((), struct.dtype)
+    return [jnp.full(struct.shape, 0 if zeros else value, struct.dtype)]
 
 
 def _unused(closed: core.ClosedJaxpr) -> tuple[int, ...]:

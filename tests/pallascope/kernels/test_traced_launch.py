@@ -14,6 +14,7 @@ from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.model import Mode
+from pallascope.tools.arrays import to_numpy
 from tests.pallascope.support import core_map_kernels as launches
 
 Values = np.ndarray[Any, Any]
@@ -109,3 +110,36 @@ def test_what_the_launch_says_of_the_mode_is_overruled() -> None:
     with pytest.raises(Exception, match=r"[Oo]ut.of.bounds"):
         run(launch, X)
     assert run(launch, X, mode=Mode.INTERPRET).shape == X.shape
+
+
+def adding_to(start: Callable[[], Any]) -> Callable[..., Any]:
+    """A launch that adds x to an array, whose place its result takes."""
+
+    def kernel(x_ref: Any, start_ref: Any, o_ref: Any) -> None:
+        pl.delay(1)
+        o_ref[...] = start_ref[...] + x_ref[...]
+
+    def launch(x: Any) -> Any:
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(kernel, out_shape=out, input_output_aliases={1: 0})(x, start())
+
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("start", "written"),
+    [
+        (lambda: jnp.zeros(X.shape, jnp.float32), True),
+        (lambda: jax.lax.empty(X.shape, jnp.float32), False),
+        (lambda: jax.jit(lambda: jax.lax.empty(X.shape, jnp.float32))(), False),
+    ],
+)
+def test_an_empty_array_holds_nan(start: Callable[[], Any], written: bool) -> None:
+    """XLA on the CPU would give zeros; a TPU, whatever was in memory."""
+    launch = TracedLaunch.of(adding_to(start), [X], {})
+    (result,) = launch.run([X], Mode.STRICT)
+    assert np.array_equal(result, X) if written else np.isnan(result).all()
+    (result,) = launch.run([X], Mode.STRICT, 0, "zero")
+    assert np.array_equal(result, X)
+    (sample,) = launch.block_sample([X], seed=1).results
+    assert bool(np.isnan(to_numpy(sample.values)).any()) is not written
