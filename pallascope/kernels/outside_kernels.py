@@ -347,8 +347,9 @@ class _Outside(Evaluator):
             return [Repeated(unwritten, array_struct(eqn.outvars[0]).shape)]
         if name in _RESHAPES and not (name == "reshape" and eqn.params["dimensions"]):
             return [Reshaped(inputs[0], array_struct(eqn.outvars[0]).shape)]
-        kernels = any(p in KERNELS for inner in inner_jaxprs(eqn) for p in primitives(inner))
-        if kernels and (inner := called(eqn)) is not None:
+        inside = {p for inner in inner_jaxprs(eqn) for p in primitives(inner)}
+        kernels = not inside.isdisjoint(KERNELS)
+        if (kernels or "empty" in inside) and (inner := called(eqn)) is not None:
             return self.evaluate(inner, inputs)
         if kernels and name == "cond":
             branches = eqn.params["branches"]

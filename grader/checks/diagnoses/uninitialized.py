@@ -86,6 +86,7 @@ def nan_of_an_input(suspect: Suspect) -> Diagnosis | None:
         "times NaN is NaN, and so is zero times infinity. If you do that already, look at the "
         "mask, and at rows without any element that counts: -inf minus -inf is NaN, too.",
         vague=True,
+        guess=True,
     )
 
 
