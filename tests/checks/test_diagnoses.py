@@ -435,6 +435,14 @@ def test_elements_that_were_not_stored_are_not_told_as_a_box_that_holds_others(
     assert f"In o_ref, {says}" in why(never_stored, shown)
 
 
+def test_operations_around_a_kernel_may_take_what_it_does_not_store() -> None:
+    nan, zeros = with_part(LAST, np.nan), with_part(LAST, 0.0)
+    around = "Or the operations around it take other elements than it stores."
+    other = replace(output(), name="sums_ref")
+    assert around in why(never_stored, suspect(nan, with_zeros=zeros, **kernel(other)))
+    assert around not in why(never_stored, suspect(nan, with_zeros=zeros, **kernel(output())))
+
+
 def test_zeros_that_nothing_stores_are_told_if_other_contents_show() -> None:
     nan, zeros = with_part(LAST, np.nan), with_part(LAST, 0.0)
     guarded = replace(output(), first=FirstAccess.GUARDED_WRITE)

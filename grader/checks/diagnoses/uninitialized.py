@@ -303,6 +303,8 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
         unwritten = result.name
     reason = "The kernel stores nothing there."
     mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
+    if mine is None and suspect.call:
+        reason += " Or the operations around it take other elements than it stores."
     touch = mine.first if mine else None
     in_hbm = mine is not None and mine.space in ("any", "hbm")
     if touch is FirstAccess.NOTHING and in_hbm:
