@@ -435,15 +435,15 @@ def _differs(
 def _gross(evidence: Evidence, dtype: str, got: Floats, wanted: Floats) -> tuple[Mask, Floats]:
     """Which elements are wrong by far, and the errors.
 
-    Integers and numbers of 8 bits may be one step off, and a few of them more: two right kernels
-    may quantise to different steps, and order ties differently.
+    Numbers of 8 bits or fewer may be one step off, because two right kernels may quantise to
+    different steps. A few integers may be any number, because they may order ties differently.
     """
     finite = np.isfinite(wanted)
     with np.errstate(invalid="ignore"):
         error = np.where(finite, np.abs(got - wanted), 0.0)
     error = np.where(np.isnan(error), np.inf, error)
     if dtype not in ROUNDOFF and not dtype.startswith("float8"):
-        wrong = error > (dtype != "bool")
+        wrong = error > (dtype in _QUANTISED)
     else:
         narrow = dtype != "float32" or evidence.key.roundings.operands > 0
         largest = float(np.abs(wanted[finite]).max(initial=0.0))
@@ -451,6 +451,9 @@ def _gross(evidence: Evidence, dtype: str, got: Floats, wanted: Floats) -> tuple
     if dtype not in ROUNDOFF and wrong.mean() <= _FEW_STEPS:
         wrong = np.zeros_like(wrong)
     return wrong, error
+
+
+_QUANTISED = ("int2", "int4", "int8", "uint2", "uint4", "uint8")
 
 
 def _name_at_production(evidence: Evidence, position: int) -> str:

@@ -523,13 +523,16 @@ def _equal(value: Any, other: Any) -> ResultSample:
         return _sample(np.zeros(0, np.int64), np.zeros(0, value.dtype))
     one, two = value.reshape(-1), other.reshape(-1)
     at = np.arange(0, one.size, _every(one.size))
-    known = at[one[at] == two[at]]
+    nan = (one[at] != one[at]) & (two[at] != two[at])
+    known = at[(one[at] == two[at]) | nan]
     return _sample(known, one[known])
 
 
-def sample_of(result: Values) -> ResultSample:
-    """Some elements of a result that is known as a whole."""
-    at = np.arange(0, result.size, _every(result.size))
+def sample_of(result: Values, seed: int) -> ResultSample:
+    """Some elements of a result that is known as a whole, evenly spread from a drawn start."""
+    every = _every(result.size)
+    start = int(np.random.default_rng(seed).integers(every))
+    at = np.arange(min(start, max(result.size - 1, 0)), result.size, every)
     return _sample(at, result.reshape(-1)[at])
 
 

@@ -207,7 +207,7 @@ class TracedLaunch:
         except NotSampled as why:
             return BlockSample((), str(why))
         results = self.run(values, Mode.STRICT, seed, axes=axes, races=False)
-        return BlockSample(tuple(map(sample_of, results)))
+        return BlockSample(tuple(sample_of(result, seed) for result in results))
 
     def same_seeds(
         self, args: Sequence[ArrayLike | jax.ShapeDtypeStruct], seed: int, most: int

@@ -34,7 +34,7 @@ MISTAKES = {
     "packed_int4": ("o_ref[...] += ", "o_ref[...] = "),
     "row_quantiser": ("jnp.minimum(amax", "jnp.maximum(amax"),
 }
-EXERCISES = {kata.name: kata for kata in katas(ROOT, "solutions") if kata.name in MISTAKES}
+EXERCISES = [kata for kata in katas(ROOT, "solutions") if kata.name in MISTAKES]
 
 
 def graded(exercise: Kata, text: str, grader: Grader, folder: Path) -> str:
@@ -70,10 +70,9 @@ def followed(line: str, advice: str) -> Iterator[str]:
 
 
 @pytest.mark.verdict
-@pytest.mark.parametrize("name", MISTAKES)
-def test_the_advice_repairs_the_kernel(name: str, grader: Grader, tmp_path: Path) -> None:
-    exercise = EXERCISES[name]
-    right, wrong = MISTAKES[name]
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+def test_the_advice_repairs_the_kernel(exercise: Kata, grader: Grader, tmp_path: Path) -> None:
+    right, wrong = MISTAKES[exercise.name]
     given, begin, region = exercise.solution.read_text().partition(BEGIN)
     assert right in region
     text = given + begin + region.replace(right, wrong, 1)
