@@ -140,12 +140,15 @@ class Report:
 
         0 for wrong or unfinished code, 1/3 for right results (★), 2/3 for a kernel that a TPU
         accepts (★★); above that, up to 1, by par's cycles ÷ its own. If no launch is compared, as
-        in katas without a kernel, ★★★ give 1.
+        in katas without a kernel, ★★★ give 1. Without the third star, a launch whose known cost is
+        par's gets 2/3: another cost is too high, or its time isn't known.
         """
         if self.stars < MAX_STARS - 1:
             return self.stars / MAX_STARS
         default = float(self.stars == MAX_STARS)
-        fraction = default if self.speed is None else min(1.0, self.speed)
+        speed = self.speed
+        unknown = speed is None or (speed >= 1 and self.stars < MAX_STARS)
+        fraction = default if unknown else min(1.0, speed or default)
         return (MAX_STARS - 1 + fraction) / MAX_STARS
 
 

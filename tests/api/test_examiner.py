@@ -232,6 +232,8 @@ def a_report(state: State, stars: int, beside_par: float | None = None) -> Repor
         (State.PASSED, 1, None, 1 / 3),
         (State.PASSED, 2, None, 2 / 3),
         (State.PASSED, 2, 2.0, 2 / 3 + 1 / 6),
+        (State.PASSED, 2, 1.0, 2 / 3),
+        (State.PASSED, 2, 0.5, 2 / 3),
         (State.PASSED, 3, 1.0, 1),
         (State.PASSED, 3, 0.5, 1),
         (State.PASSED, 3, None, 1),
