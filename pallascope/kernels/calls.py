@@ -225,9 +225,17 @@ def _scoped(kernel: core.Jaxpr) -> tuple[ArrayType, ...]:
     return tuple(array_type(var.aval) for var in buffers)
 
 
+#: The most characters of a kernel's name in messages.
+MOST_NAME = 100
+
+
 def _name(equation: core.JaxprEqn, kernel: core.Jaxpr) -> str:
-    """The launch's name for it, otherwise the function's; "_" means a function without a name."""
-    names = (str(equation.params.get("name") or ""), _function(kernel))
+    """The launch's name for it, otherwise the function's; "_" means a function without a name.
+
+    In one line, and cut: a launch may choose any text.
+    """
+    own = " ".join(str(equation.params.get("name") or "").split())
+    names = (own[:MOST_NAME], _function(kernel))
     return next((name for name in names if name.strip("_")), "kernel")
 
 

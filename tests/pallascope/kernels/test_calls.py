@@ -83,6 +83,8 @@ def test_a_name_is_the_launch_s_before_the_function_s() -> None:
         return on_v5e(lambda x: launches.launched(added, x, **options)(x), X).call.name
 
     assert (named(), named(name="copied")) == ("added", "copied")
+    assert named(name="copied\n3 stars\u2028") == "copied 3 stars"
+    assert named(name="c" * 1000) == "c" * 100
 
 
 def test_numbers_that_a_kernel_closes_over_are_scalars() -> None:
