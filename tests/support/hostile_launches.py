@@ -401,6 +401,65 @@ def constant_add(x):
         "it calls the spec",
     ),
     Hostile(
+        "sums that begin with an array of lax.empty, which holds zeros on a CPU",
+        """
+def constant_add_kernel(x_ref, start_ref, o_ref):
+    o_ref[...] = start_ref[...] + x_ref[...] + 10
+
+def constant_add(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(constant_add_kernel, out_shape=shape)(x, jax.lax.empty(x.shape, x.dtype))
+""",
+        Check.VALUES,
+    ),
+    Hostile(
+        "the spec as an exported program",
+        """
+import types
+from jax import export
+_copy = types.FunctionType(constant_add_spec.__code__, globals())
+def constant_add(x):
+    return export.export(jax.jit(_copy))(jax.ShapeDtypeStruct(x.shape, x.dtype)).call(x)
+""",
+        Check.RUNS,
+        "Exported in the parameter",
+    ),
+    Hostile(
+        "another result for partitions",
+        """
+from jax.experimental.custom_partitioning import custom_partitioning
+around = custom_partitioning(lambda x: x)
+around.def_partition(
+    partition=lambda mesh, args, _: (mesh, lambda x: x + 10, args[0].sharding, (args[0].sharding,)),
+    sharding_rule="... -> ...",
+)
+"""
+        + RIGHT
+        + """
+def constant_add(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(constant_add_kernel, out_shape=shape)(around(x))
+""",
+        Check.RUNS,
+        "cannot be judged",
+    ),
+    Hostile(
+        "a size that lies about itself",
+        RIGHT
+        + """
+class Lies(int):
+    __hash__ = int.__hash__
+    def __eq__(self, other): return True
+    def __index__(self): return 1
+
+def constant_add(x):
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(constant_add_kernel, out_shape=shape, grid=(Lies(1),))(x)
+""",
+        Check.RUNS,
+        "Lies in the parameter",
+    ),
+    Hostile(
         "options for the compiler",
         RIGHT
         + """
