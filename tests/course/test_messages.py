@@ -58,7 +58,7 @@ WRONG = {
         {
             "jax.nn.gelu(y, approximate=True)": "(0.5 * y * (1 + jax.lax.erf(y / 2**0.5)))",
         },
-        "nearly right: another formula?",
+        "your kernel uses the exact gelu",
         ("rounded too early",),
     ),
     "queries without a key": Told(
