@@ -294,15 +294,16 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     nan = suspect.wrong_nan
     if zeros is None or not nan.any() or (zeros[nan] != 0).any():
         return None
-    if not result.expected[nan].any() and result.name not in suspect.unwritten:
-        return None  # perhaps the product of zeros and garbage
+    mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
+    guarded = mine is not None and mine.first is FirstAccess.GUARDED_WRITE
+    if not result.expected[nan].any() and not (guarded and result.name in suspect.unwritten):
+        return None  # perhaps the product of zeros and garbage, or a read of the old contents
     blocks = [index for index in result.indices() if nan[result.part(index)].any()]
     whole = all(nan[result.part(index)].all() for index in blocks)
     unwritten = blocks_in_words(blocks) if whole else _elements(nan, result)
     if alone := whole and len(result.indices()) == 1:
         unwritten = result.name
     reason = "The kernel stores nothing there."
-    mine = next((o for o in suspect.refs(Role.OUTPUT) if o.name == result.name), None)
     if mine is None and suspect.call:
         reason += " Or the operations around it take other elements than it stores."
     touch = mine.first if mine else None
