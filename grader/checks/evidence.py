@@ -16,12 +16,12 @@ from pallascope.model import (
     GpuTimes,
     Hypothesis,
     Measured,
-    Mended,
     Mode,
     Observation,
     OnGpu,
     Problem,
     Reference,
+    Repaired,
     Repeats,
 )
 from pallascope.tpu import OnChip
@@ -35,8 +35,8 @@ class Evidence:
     judged on the first, and only if it `costs`. At `production` size, `attempt` only has the trace.
     `clues` looks closer when a result is wrong. `resembles` gives the title of a known mistake
     whose results satisfy a predicate, or "". `hypotheses` evaluates the spec with changes.
-    `mended` is the launch with one operation changed that makes it nearly right. `on_this_tpu` runs
-    the launch on the TPU of this machine; it is None if there is none.
+    `repaired` is the launch with one operation changed that makes it nearly right. `on_this_tpu`
+    runs the launch on the TPU of this machine; it is None if there is none.
     """
 
     key: Key
@@ -50,7 +50,7 @@ class Evidence:
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
     hypotheses: Callable[[], tuple[Hypothesis, ...]] = tuple
-    mended: Callable[[], Mended] = Mended
+    repaired: Callable[[], Repaired] = Repaired
     on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None
 
     def name_of(self, position: int) -> str:

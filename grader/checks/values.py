@@ -179,11 +179,13 @@ def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis 
 
 def _repaired(evidence: Evidence, results: Sequence[Comparison]) -> Diagnosis | None:
     """The diagnosis that all results are right if one operation of the kernel is changed."""
-    mended = evidence.mended()
-    judged = [mended.results[position] for position in _judged(evidence)] if mended.change else []
+    repaired = evidence.repaired()
+    judged = (
+        [repaired.results[position] for position in _judged(evidence)] if repaired.change else []
+    )
     if not judged or not all(map(_is_right, results, map(in_float64, judged))):
         return None
-    said = f"line {mended.line} {mended.change}"
+    said = f"line {repaired.line} {repaired.change}"
     return Diagnosis(
         f"right, if {said}",
         f"In this case, all results would be right if {said}: the grader has tried it. Make sure "

@@ -379,7 +379,7 @@ def hypotheses(
     if not near and outputs and not any(map(_holds_nan, outputs)):
         for change, arrays in cut_inputs(given, _named_axes(spec), inputs):
             with contextlib.suppress(Exception):  # the spec may not take such sizes
-                if near := near or is_near(change, CUT, evaluated(program, arrays)):
+                if is_near(change, CUT, evaluated(program, arrays)):
                     return tuple(found)
         with jax.enable_x64(True):
             like = list(map(as_float64, inputs))

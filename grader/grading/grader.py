@@ -230,7 +230,7 @@ def _tpu_evidence(
 
     return TpuEvidence(
         **common,
-        mended=cache(own.mended),
+        repaired=cache(own.repaired),
         own_on_chips=own_on_chips,
         par_on_chips=cache(par.compiled),
         repeats=cache(own.repeats),

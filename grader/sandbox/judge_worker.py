@@ -53,10 +53,10 @@ from pallascope.model import (
     Array,
     ArrayType,
     BlockSample,
-    Mended,
     Mode,
     Problem,
     Reference,
+    Repaired,
     Role,
     SourceFile,
     Stage,
@@ -101,7 +101,7 @@ def answer(question: Question) -> Answer:
         case InvestigateRun():
             return _looked(question)
         case RepairRun():
-            return _mended(question)
+            return _repaired(question)
         case Predict():
             return _predicted(question)
         case FollowBlocks():
@@ -380,7 +380,7 @@ def _more_nan(tried: Array, without: Array) -> bool:
     return bool((one & ~other).any())
 
 
-def _mended(question: RepairRun) -> Mended:
+def _repaired(question: RepairRun) -> Repaired:
     """The first change of one operation that gives nearly the expected results."""
     values = list(map(arrays.to_numpy, question.inputs))
     expected = list(map(arrays.to_numpy, question.expected))
@@ -391,8 +391,8 @@ def _mended(question: RepairRun) -> Mended:
             with exception_reports.caught(question.source, Stage.RUN), repair.made():
                 results = launch.run(values, _mode(question), question.seed, **how)
                 if all(map(similar, results, expected)):
-                    return Mended(repair.change, repair.line, tuple(map(from_numpy, results)))
-    return Mended()
+                    return Repaired(repair.change, repair.line, tuple(map(from_numpy, results)))
+    return Repaired()
 
 
 def _predicted(question: Predict) -> OnChip:

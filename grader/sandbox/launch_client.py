@@ -48,10 +48,10 @@ from pallascope.model import (
     BlockSample,
     Clues,
     Hypothesis,
-    Mended,
     Mode,
     Observation,
     Reference,
+    Repaired,
     Repeats,
     SourceFile,
     mesh_size,
@@ -444,15 +444,15 @@ class TpuLaunchClient(LaunchClient):
             looked.makes_nan,
         )
 
-    def mended(self) -> Mended:
+    def repaired(self) -> Repaired:
         """The results with one operation changed, if they are nearly right then."""
         traced, case = self.traced, self.case
         if isinstance(traced, Accident) or self.mode is not Mode.STRICT:
-            return Mended()
+            return Repaired()
         launch, expected = self.about(traced), self.reference.expected
         question = RepairRun(*launch, self.mode, case.seed, expected, eager_copies(case))
-        mended = self.queues.runs(self.device.mesh).answer(question, self.seconds)
-        return mended if isinstance(mended, Mended) else Mended()
+        repaired = self.queues.runs(self.device.mesh).answer(question, self.seconds)
+        return repaired if isinstance(repaired, Repaired) else Repaired()
 
     def repeats(self) -> Repeats:
         """Run the launch with its steps in another order on one core, and with another seed.

@@ -22,12 +22,12 @@ from pallascope.model import (
     Hypothesis,
     KernelCall,
     Measured,
-    Mended,
     Mode,
     OnGpu,
     OutputBlocks,
     Problem,
     Reference,
+    Repaired,
     SameSeeds,
     Share,
     SourceFile,
@@ -393,7 +393,7 @@ Answer = (
     | Traced
     | RunResult
     | Investigated
-    | Mended
+    | Repaired
     | OnChip
     | OnGpu
     | LaunchMotion
@@ -436,7 +436,7 @@ _ANSWERS: dict[type, Any] = {
     ReadTrace: RunResult,
     RunTrace: RunResult,
     InvestigateRun: Investigated,
-    RepairRun: Mended,
+    RepairRun: Repaired,
     Predict: OnChip,
     CompileForGpu: OnGpu,
     FollowBlocks: LaunchMotion,

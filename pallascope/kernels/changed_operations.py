@@ -181,11 +181,11 @@ class _Dataflow:
         return maker is not None and maker.primitive.name == "get" and maker.invars[0] is ref
 
 
+#: Comparisons in the place of another, and their signs.
 _OTHER_SIGNS = {"lt": ("le",), "le": ("lt", "eq"), "gt": ("ge",), "ge": ("gt", "eq")}
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 _COMPARE = {"lt": lax.lt_p, "le": lax.le_p, "gt": lax.gt_p, "ge": lax.ge_p, "eq": lax.eq_p}
-
-
+#: By operation on floats: the one in its place, and the change in words.
 _OTHERS = {
     "max": ("min", lax.min_p, "took the minimum instead of the maximum"),
     "min": ("max", lax.max_p, "took the maximum instead of the minimum"),
@@ -198,6 +198,7 @@ _OTHERS = {
     "sqrt": ("rsqrt", lax.rsqrt_p, "had rsqrt instead of sqrt"),
     "rsqrt": ("sqrt", lax.sqrt_p, "had sqrt instead of rsqrt"),
 }
+#: Operations with a parameter for their accuracy.
 _INEXACT = ("exp", "exp2", "sqrt", "rsqrt")
 
 

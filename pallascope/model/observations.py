@@ -318,7 +318,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class Repaired:
     """The results of the learner's launch with one change in a line: "had <= instead of <".
 
     All are empty if no tried change gives nearly the right results.

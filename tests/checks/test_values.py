@@ -25,12 +25,12 @@ from pallascope.model import (
     Clues,
     FirstAccess,
     Lint,
-    Mended,
     Mode,
     Observation,
     Operand,
     OutputBlocks,
     Problem,
+    Repaired,
     Role,
     SourceLine,
     Stage,
@@ -123,29 +123,29 @@ def test_a_kernel_that_makes_no_steps_is_named() -> None:
     )
 
 
-MENDED = Mended("had <= instead of <", 12, (array(2 * X),))
+REPAIRED = Repaired("had <= instead of <", 12, (array(2 * X),))
 
 
 @pytest.mark.parametrize(
-    ("mended", "named"),
+    ("repaired", "named"),
     [
-        (MENDED, True),
-        (replace(MENDED, results=(array(2.001 * X),)), False),
-        (Mended(), False),
+        (REPAIRED, True),
+        (replace(REPAIRED, results=(array(2.001 * X),)), False),
+        (Repaired(), False),
     ],
 )
-def test_a_change_that_makes_the_result_right_is_named(mended: Mended, named: bool) -> None:
-    given = replace(evidence(attempt(noise())), mended=lambda: mended)
+def test_a_change_that_makes_the_result_right_is_named(repaired: Repaired, named: bool) -> None:
+    given = replace(evidence(attempt(noise())), repaired=lambda: repaired)
     phrase = "right, if line 12 had <= instead of <"
     assert told(given).startswith(phrase) is named
     assert "the grader has tried it" not in told(given) or named
 
 
 def test_a_known_mistake_is_named_before_a_change_is_tried() -> None:
-    def untried() -> Mended:
+    def untried() -> Repaired:
         raise AssertionError("a change was tried")
 
-    given = replace(evidence(attempt(noise())), mended=untried, resembles=lambda _: "adds")
+    given = replace(evidence(attempt(noise())), repaired=untried, resembles=lambda _: "adds")
     assert told(given).startswith("your kernel adds")
 
 

@@ -28,7 +28,7 @@ from grader.exercise.catalog import Kata, katas  # noqa: E402
 from grader.exercise.mutants import wrong_version  # noqa: E402
 from grader.sandbox.launch_client import LaunchClient, TpuLaunchClient  # noqa: E402
 from grader.verdict import Check  # noqa: E402
-from pallascope.model import BlockSample, Mended  # noqa: E402
+from pallascope.model import BlockSample, Repaired  # noqa: E402
 
 NAMES = (
     *("row_sum", "tiled_matmul", "row_softmax", "causal_conv1d", "flash_attention", "causal_flash"),
@@ -53,7 +53,7 @@ RIGHT: dict[str, dict[str, Callable[..., Any]]] = {
 }
 WRONG: dict[str, dict[str, Callable[..., Any]]] = {
     "changes of the spec": {"hypotheses": lambda *_: ()},
-    "changes of the kernel": {"mended": lambda _: Mended()},
+    "changes of the kernel": {"repaired": lambda _: Repaired()},
 }
 
 
