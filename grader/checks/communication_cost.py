@@ -3,6 +3,8 @@
 No time is predicted for communication, so this compares bytes: those that kernels send, and those
 of the collectives around them. The order of copies, waits and matrix products is known, so it also
 compares the share of the products that overlaps with copies.
+
+A kernel that sends less than the solution's is refused altogether: then XLA sends the data.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from grader.checks.evidence import TpuEvidence
 from grader.checks.phrasing import allowed, listed, multiple, paragraph
 from grader.verdict import Check, Finding
 from pallascope.model import (
     RESHARDING,
+    Accident,
     ArrayType,
     Collective,
     KernelCall,
@@ -214,6 +218,44 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
         return Finding(Check.COST, f"{phrase}, as {in_short}", "\n".join([*parts, *explained]))
     parts.append(paragraph("try", advice(more[0]) if more else _FAR if far else _HOPS))
     return Finding(Check.COST, phrase, "\n".join(parts))
+
+
+#: The part of the bytes of par's kernels that a launch's kernels have to send at least.
+LEAST_SENT = 0.5
+
+
+def check_sends(evidence: TpuEvidence) -> Finding | None:
+    """Reject kernels that send less than the solution's do: XLA sends the rest around them."""
+    own, par = evidence.own_on_chips(), evidence.par_on_chips()
+    if isinstance(own, Accident) or isinstance(par, Accident):
+        return None
+    sent, least = (_sent_by_kernels(side.on(evidence.chips[0])) for side in (own, par))
+    if sent is None or least is None or sent >= LEAST_SENT * least:
+        return None
+    bytes_sent = format_bytes(sent) if sent else "nothing"
+    parts = [
+        f"At production size, the kernel sends {bytes_sent} from each chip; the solution's sends "
+        f"{format_bytes(least)}.",
+        *lines(dearest(own.collectives, par.collectives)),
+        paragraph(
+            "why",
+            "XLA sends the rest: for a collective, or because in_specs, out_specs or a sharding "
+            "constraint give a device data that another one has. This kata's kernel is to send it.",
+        ),
+        paragraph(
+            "try",
+            "Let in_specs give each device its own part alone. Copy the others' parts in the "
+            "kernel, with pltpu.make_async_remote_copy.",
+        ),
+    ]
+    phrase = f"the kernel sends {sent / least:.0%} of the solution's bytes"
+    return Finding(Check.PALLAS_USED, phrase, "\n".join(parts))
+
+
+def _sent_by_kernels(kernels: Sequence[Prediction]) -> int | None:
+    """The bytes that kernels send to other chips; None if unknown."""
+    sent = [kernel.sent_bytes for kernel in kernels]
+    return None if None in sent else sum(filter(None, sent))
 
 
 def _compared(own: Sender, par: Sender) -> tuple[int | None, int | None]:

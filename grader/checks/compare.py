@@ -68,17 +68,22 @@ def tolerance(
     return roundings.results * ROUNDOFF[dtype] * np.abs(np.nan_to_num(expected)) + accumulated
 
 
+_NEGLIGIBLE = 2.0**-40
+
+
 def average_error(got: Floats, exact: Floats, rows: Floats, dtype: str) -> float:
     """The root mean square of the errors, relative to each row's, in roundings to `dtype`.
 
     One rounding has an average error of 1, and N independent ones of √N. `rows` has the number of
-    the row of each element. Rows of zeros and those that aren't finite are left out.
+    the row of each element. Rows of zeros, those that aren't finite, and those whose numbers are
+    far smaller than the largest row's are left out: exp makes numbers near the smallest of a dtype.
     """
     numbers = np.unique(rows, return_inverse=True)[1]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         errors, sizes = (np.bincount(numbers, values**2) for values in (got - exact, exact))
         relative = errors / sizes
-    relative = relative[np.isfinite(relative)]
+        finite = np.isfinite(relative)
+        relative = relative[finite & (sizes >= _NEGLIGIBLE**2 * sizes[finite].max(initial=0.0))]
     if not relative.size:
         return 0.0
     return float(relative.mean() ** 0.5) / (TYPICAL * ROUNDOFF[dtype])

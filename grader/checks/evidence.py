@@ -19,6 +19,7 @@ from pallascope.model import (
     Mode,
     Observation,
     OnGpu,
+    OperationPlace,
     Problem,
     Reference,
     Repaired,
@@ -81,8 +82,8 @@ class TpuEvidence(Evidence):
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
     `own_sample` and `par_sample` compute some elements at production size, `exact_sample` those of
-    par for the same inputs in float32. `hidden_lines` are the lines of the operations of the
-    learner's launch at all hidden sizes; None if one isn't traced.
+    par for the same inputs in float32. `hidden_places` are the places of the operations
+    of the learner's launch for each hidden case; None if one isn't traced.
     """
 
     own_on_chips: Callable[[], OnChip | Accident]
@@ -93,7 +94,7 @@ class TpuEvidence(Evidence):
     own_sample: Callable[[], BlockSample | Accident] = BlockSample
     par_sample: Callable[[], BlockSample | Accident] = BlockSample
     exact_sample: Callable[[], BlockSample | Accident] = BlockSample
-    hidden_lines: Callable[[], frozenset[int] | None] = lambda: None
+    hidden_places: Callable[[], tuple[frozenset[OperationPlace], ...]] = tuple
 
     @property
     def own(self) -> OnChip:

@@ -14,6 +14,9 @@ independent.
 Repeated bits, within a result or under another seed, are found by correlation. Independent elements
 have products of excesses that sum to about 0 at any distance of rows and columns. A Fourier
 transform tests all distances at once.
+
+At production size, a few blocks are compared with those of the solution, by the means of their
+elements alone.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from grader.checks.compare import (
     Floats,
     Mask,
 )
+from grader.checks.phrasing import number
 from grader.exercise.answer_key import MAX_CASES
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import in_float64
@@ -264,3 +268,32 @@ def _overlap(shift: int) -> slice:
 def _flat(values: np.ndarray) -> np.ndarray:
     """As rows and columns, all dimensions but the last one being rows."""
     return values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
+
+
+#: A mean's distance from its expected value, in standard deviations, that isn't chance.
+_MOST_DEVIATIONS = 6
+#: The smallest difference that counts, as a part of the mean of the absolute values.
+_LEAST_DIFFERENCE = 2.0**-12
+_MEANS = (
+    ("mean", lambda values: values),
+    ("mean of the absolute values", np.abs),
+    ("mean of the squares", np.square),
+)
+
+
+def other_mean(got: Floats, wanted: Floats) -> str:
+    """How two samples of the same random elements differ on average, in words; "" if they don't.
+
+    Both are float64[N] of the same N elements, with other random bits.
+    """
+    for title, of in _MEANS:
+        difference = of(got) - of(wanted)
+        error = _MOST_DEVIATIONS * float(difference.std()) / math.sqrt(difference.size)
+        least = _LEAST_DIFFERENCE * float(np.abs(of(wanted)).mean())
+        if not abs(difference.mean()) <= max(error, least):
+            mine, theirs = (number(of(values).mean()) for values in (got, wanted))
+            return (
+                f"the {title} of {difference.size:,} of them is {mine}, expected {theirs} "
+                f"(up to ±{number(error)})"
+            )
+    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -45,7 +45,8 @@ from grader.checks.phrasing import (
     paragraph,
     times,
 )
-from grader.verdict import Check, Finding
+from grader.checks.random_statistics import other_mean
+from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import (
     Accident,
     Array,
@@ -56,6 +57,7 @@ from pallascope.model import (
     Mode,
     Observation,
     Operand,
+    OperationPlace,
     Reference,
     ResultSample,
     Role,
@@ -119,7 +121,6 @@ def _largest(values: Floats) -> float:
 BESIDE_PAR = 1.25  # the largest average error, as a multiple of the solution's
 MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
-_FEW_STEPS = 2**-6  # the share of quantised elements that may be more than one step off
 
 
 def check(evidence: Evidence) -> Finding | None:
@@ -263,28 +264,37 @@ def _rounded(evidence: Evidence) -> Finding | None:
     return None
 
 
-def check_production(evidence: TpuEvidence) -> Finding | None:
+def check_production(evidence: TpuEvidence) -> Finding | NotJudged | None:
     """Compare a few blocks at production size with par's, computed from the same inputs.
 
     Of single elements, only gross errors count, because rounding is judged at hidden sizes. On
     average, the errors of narrow results are those of a few roundings; sums have the most terms
-    here. Results of which no element is known on both sides aren't judged. If no block can be
-    computed, the launch may only have operations of lines that also run at a hidden size, and its
-    kernels have to fetch all blocks of arrays of which par fetches all.
+    here. If blocks of par are known and those of the launch aren't, it isn't judged.
+
+    But if par's can't be computed, or if the launch copies by itself and takes too long, it may
+    only have operations of places in the file that also run at a hidden size, and its kernels have
+    to fetch all blocks of arrays of which par fetches all.
     """
-    par = evidence.par_sample() if evidence.key.random is None else BlockSample()
+    par = evidence.par_sample()
     if isinstance(par, Accident) or not par.results:
-        return _untested_line(evidence) or _unread_blocks(evidence)
+        return _untested_place(evidence) or _unread_blocks(evidence)
     own = evidence.own_sample()
     if found := _ends_early(evidence, own):
         told = f"At production size:\n{found.message}"
         return dataclasses.replace(found, check=Check.VALUES, message=told)
-    if isinstance(own, Accident) or len(own.results) != len(par.results):
-        return _untested_line(evidence) or _unread_blocks(evidence)
+    if why := _unknown(own, par):
+        if isinstance(own, BlockSample) and own.too_long:
+            return _untested_place(evidence) or _unread_blocks(evidence)
+        here = f"the values at production size can't be computed: {why}"
+        return NotJudged(Check.VALUES, here)
+    assert isinstance(own, BlockSample)
+    differs = _differs if evidence.key.random is None else _differs_on_average
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
-        if finding := _differs(evidence, position, got, wanted):
+        if finding := differs(evidence, position, got, wanted):
             return finding
-    if not any(result.values.dtype in NARROW for result in own.results):
+    if evidence.key.random is not None or not any(
+        result.values.dtype in NARROW for result in own.results
+    ):
         return None
     exact = evidence.exact_sample()
     for position, got in enumerate(own.results):
@@ -297,6 +307,20 @@ def check_production(evidence: TpuEvidence) -> Finding | None:
     return None
 
 
+def _unknown(own: BlockSample | Accident, par: BlockSample) -> str:
+    """Why the results aren't known of which par's are; "" if they are."""
+    if isinstance(own, Accident):
+        return own.phrase
+    if len(own.results) != len(par.results):
+        return own.why_not
+    for mine, theirs in zip(own.results, par.results, strict=True):
+        if mine.refused and not theirs.refused:
+            return mine.refused
+        if theirs.at.data and not common_elements(mine, theirs)[0].size:
+            return "they depend on blocks that weren't computed"
+    return ""
+
+
 def _ends_early(evidence: Evidence, own: BlockSample | Accident) -> Finding | None:
     """The finding for a launch that raises an exception, hangs or crashes at production size."""
     if isinstance(own, Accident):
@@ -307,15 +331,30 @@ def _ends_early(evidence: Evidence, own: BlockSample | Accident) -> Finding | No
     return interpreter_finding(own.problem, evidence.file, calls, evidence.observed.devices)
 
 
-def _untested_line(evidence: TpuEvidence) -> Finding | None:
-    """The finding for operations of a line that runs at production size only."""
-    hidden, trace = evidence.hidden_lines(), evidence.observed.trace
-    new = [line for line in trace.lines if line not in hidden] if trace and hidden else ()
-    if not new:
+def _untested_place(evidence: TpuEvidence) -> Finding | None:
+    """The finding for operations of a part of a line that runs at production size only.
+
+    The same goes for numbers: if an operation has the same ones in all hidden cases, and others at
+    production size, they don't follow from the sizes.
+    """
+    cases, trace = evidence.hidden_places(), evidence.observed.trace
+    if trace is None or not cases:
         return None
-    lines = f"line {new[0]}" if len(new) == 1 else f"lines {listed(new)}"
+    hidden = [_numbers_by_place(case) for case in cases]
+    lines: list[int] = []
+    for place, numbers in _numbers_by_place(trace.places).items():
+        known = [case[place] for case in hidden if place in case]
+        same = len(known) == len(hidden) and all(each == known[0] for each in known)
+        if not known or (same and not numbers <= known[0]):
+            lines.append(place[0])
+    if not lines:
+        return None
+    lines = list(dict.fromkeys(lines))
+    told = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(lines)}"
+    if not {line for case in hidden for line, _ in case}.isdisjoint(lines):
+        told = f"parts of {told}, or numbers in it," if len(lines) == 1 else f"parts of {told}"
     parts = [
-        f"The launch uses {lines} at production size only, so no hidden case tests the results.",
+        f"The launch uses {told} at production size only, so no hidden case tests the results.",
         paragraph(
             "why",
             "The grader can't run the launch at this size. So the launch must consist of the "
@@ -324,6 +363,16 @@ def _untested_line(evidence: TpuEvidence) -> Finding | None:
         paragraph("try", "Remove the condition on sizes that leads there."),
     ]
     return Finding(Check.VALUES, "untested at production size", "\n".join(parts))
+
+
+def _numbers_by_place(
+    places: Iterable[OperationPlace],
+) -> dict[tuple[int, int], set[tuple[str, ...]]]:
+    """By line and column: the numbers of each operation there."""
+    found: dict[tuple[int, int], set[tuple[str, ...]]] = {}
+    for place in places:
+        found.setdefault((place.line, place.column), set()).add(place.numbers)
+    return found
 
 
 def _unread_blocks(evidence: TpuEvidence) -> Finding | None:
@@ -421,7 +470,8 @@ def _differs(
         name = _name_at_production(evidence, position)
         return _at_production(evidence, f"no grid step writes element {at} of {name}.")
     first, got, wanted = common_elements(own, par)
-    wrong, error = _gross(evidence, par.values.dtype, got, wanted)
+    scale = _scales(wanted, first // shape[-1] if shape else first)
+    wrong, error = _gross(evidence, par.values.dtype, got, wanted, scale)
     if not wrong.any():
         return None
     worst = int(np.argmax(np.where(wrong, error, -1.0)))
@@ -434,11 +484,32 @@ def _differs(
     return _at_production(evidence, told)
 
 
-def _gross(evidence: Evidence, dtype: str, got: Floats, wanted: Floats) -> tuple[Mask, Floats]:
-    """Which elements are wrong by far, and the errors.
+def _differs_on_average(
+    evidence: Evidence, position: int, own: ResultSample, par: ResultSample
+) -> Finding | None:
+    """The finding for random results that are distributed otherwise than par's."""
+    if not (otherwise := other_mean(*common_elements(own, par)[1:])):
+        return None
+    name = _name_at_production(evidence, position)
+    told = f"the random elements of {name} are distributed otherwise: {otherwise}."
+    return _at_production(evidence, told)
+
+
+def _scales(values: Floats, rows: np.ndarray) -> Floats:
+    """For each element, the largest absolute value of its row."""
+    _, row = np.unique(rows, return_inverse=True)
+    largest = np.zeros(int(row.max(initial=-1)) + 1)
+    np.maximum.at(largest, row, np.where(np.isfinite(values), np.abs(values), 0.0))
+    return largest[row]
+
+
+def _gross(
+    evidence: Evidence, dtype: str, got: Floats, wanted: Floats, scale: Floats
+) -> tuple[Mask, Floats]:
+    """Which elements are wrong by far, and the errors; `scale` as of `_scales`.
 
     Numbers of 8 bits or fewer may be one step off, because two right kernels may quantise to
-    different steps. A few integers may be any number, because they may order ties differently.
+    different steps. The errors of small rows may be those of sums whose large terms cancel.
     """
     finite = np.isfinite(wanted)
     with np.errstate(invalid="ignore"):
@@ -448,10 +519,8 @@ def _gross(evidence: Evidence, dtype: str, got: Floats, wanted: Floats) -> tuple
         wrong = error > (dtype in _QUANTISED)
     else:
         narrow = dtype != "float32" or evidence.key.roundings.operands > 0
-        largest = float(np.abs(wanted[finite]).max(initial=0.0))
-        wrong = error > (2.0**-5 if narrow else 2.0**-9) * largest
-    if dtype not in ROUNDOFF and wrong.mean() <= _FEW_STEPS:
-        wrong = np.zeros_like(wrong)
+        relative, least = (2.0**-5, 2.0**-3) if narrow else (2.0**-9, 2.0**-8)
+        wrong = error > relative * np.maximum(scale, least * scale.max(initial=0.0))
     return wrong, error
 
 

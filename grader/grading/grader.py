@@ -30,9 +30,11 @@ from grader.verdict import (
 )
 from pallascope.model import (
     Accident,
+    BlockSample,
     Clues,
     Hypothesis,
     Observation,
+    OperationPlace,
     Reference,
 )
 from pallascope.tools.text import printable, shortened
@@ -217,7 +219,7 @@ def _tpu_evidence(
         return own.compiled()
 
     @cache
-    def hidden_lines() -> frozenset[int] | None:
+    def hidden_places() -> tuple[frozenset[OperationPlace], ...]:
         cases = hidden_cases(own.kata, own.case.session_seed)[: own.kata.key.count]
         launches = (
             client.learner(
@@ -225,8 +227,12 @@ def _tpu_evidence(
             )
             for case in cases
         )
-        found = [launch.lines() for launch in launches]
-        return None if None in found else frozenset(line for lines in found for line in lines or ())
+        found = [launch.places() for launch in launches]
+        return tuple(frozenset(places or ()) for places in found) if None not in found else ()
+
+    @cache
+    def par_sample() -> BlockSample | Accident:
+        return par.block_sample(_before(client, own))
 
     return TpuEvidence(
         **common,
@@ -236,10 +242,12 @@ def _tpu_evidence(
         repeats=cache(own.repeats),
         measured=cache(partial(client.measured, own.kata, own.case)),
         baselines=cache(partial(client.baselines, own.kata, own.case)),
-        own_sample=cache(lambda: own.block_sample(_before(client, own))),
-        par_sample=cache(lambda: par.block_sample(_before(client, own))),
-        exact_sample=cache(lambda: par.block_sample(_before(client, own), exact=True)),
-        hidden_lines=hidden_lines,
+        own_sample=cache(lambda: own.block_sample(_before(client, own), par_sample())),
+        par_sample=par_sample,
+        exact_sample=cache(
+            lambda: par.block_sample(_before(client, own), par_sample(), exact=True)
+        ),
+        hidden_places=hidden_places,
     )
 
 

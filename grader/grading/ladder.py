@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from grader.checks import (
+    communication_cost,
     compiles,
     cost,
     exceptions,
@@ -68,6 +69,10 @@ def _of_values(evidence: Evidence) -> bool:
 
 def _of_production_values(evidence: Evidence) -> bool:
     return evidence.key.kernel and evidence.production
+
+
+def _of_production_on_a_mesh(evidence: Evidence) -> bool:
+    return _of_production_values(evidence) and bool(evidence.key.mesh)
 
 
 def _of_chance(evidence: Evidence) -> bool:
@@ -145,6 +150,7 @@ TPU_LADDER = Ladder(
         Rung(lowers.check_blocks, 1, granted=RIGHT),
         Rung(lowers.check_lowers, 1, granted=RIGHT),
         Rung(compiles.check, 2, granted=RIGHT),
+        Rung(communication_cost.check_sends, 2, asked=_of_production_on_a_mesh),
         Rung(values.check_production, 2, asked=_of_production_values),
         Rung(cost.check, MAX_STARS, needed=False, granted=ACCEPTED, asked=_costs),
         Rung(numbers_and_tests.check_against_xla, MAX_STARS, asked=_of_baselines),
@@ -204,7 +210,8 @@ def verdict(evidence: Evidence) -> Judgement:
             failed = rung.needed or evidence.key.par_required
             state = State.FAILED if failed else State.PASSED
             stars = stars if failed else _known(evidence, stars, unasked)
-            stars = 0 if found.check is Check.VALUES else stars  # wrong at production size
+            # wrong at production size, or the kernel doesn't do the work there
+            stars = 0 if found.check in (Check.VALUES, Check.PALLAS_USED) else stars
             granted = RIGHT_AS_FAR_AS_KNOWN if unasked and not rung.needed else rung.granted
             granted = AT_PRODUCTION_SIZE if evidence.production and granted else granted
             return Judgement(state, stars, _after(granted, found), unasked)

@@ -426,7 +426,7 @@ def _sampled(question: SampleBlocks) -> BlockSample:
             to_numpy(array) if array.data or 0 in array.shape else (to_numpy(values), array.shape)
             for array, values in zip(question.inputs, question.contents, strict=True)
         ]
-        return launch.block_sample(inputs, question.seed, question.device.mesh)
+        return launch.block_sample(inputs, question.seed, question.device.mesh, question.targets)
     return BlockSample(problem=caught.problem)
 
 

@@ -50,6 +50,7 @@ from pallascope.model import (
     Hypothesis,
     Mode,
     Observation,
+    OperationPlace,
     Reference,
     Repaired,
     Repeats,
@@ -381,8 +382,10 @@ class TpuLaunchClient(LaunchClient):
         question = FollowBlocks(*self.about(traced))
         return expected(LaunchMotion, self.queues.compiling.answer(question, self.seconds))
 
-    def block_sample(self, like: Reference, exact: bool = False) -> BlockSample | Accident:
-        """A few blocks of the launch's results at production size.
+    def block_sample(
+        self, like: Reference, of_par: BlockSample | Accident | None = None, exact: bool = False
+    ) -> BlockSample | Accident:
+        """A few blocks of the launch's results at production size: all that are in par's sample.
 
         `like` is the same kata's reference at a hidden size: large inputs get contents that are
         drawn from its inputs. If `exact`, the launch gets narrower inputs in float32, with the same
@@ -401,19 +404,21 @@ class TpuLaunchClient(LaunchClient):
         traced = launch.traced
         if isinstance(traced, Accident) or traced.problem:
             return BlockSample((), "the launch can't be traced")
-        question = SampleBlocks(*launch.about(traced), contents, seed)
+        known = of_par.results if isinstance(of_par, BlockSample) else ()
+        targets = max((result.targets for result in known), default=0)
+        question = SampleBlocks(*launch.about(traced), contents, seed, targets)
         mesh = self.device.mesh
         queue = self.queues.meshed if mesh else self.queues.compiling
         return expected(BlockSample, queue.answer(question, self.seconds, keep=self.solution))
 
-    def lines(self) -> tuple[int, ...] | None:
-        """The lines of the file with the operations of the launch; None if it isn't traced."""
+    def places(self) -> tuple[OperationPlace, ...] | None:
+        """The places of operations of the launch in the file; None if it isn't traced."""
         traced = self.traced
         if isinstance(traced, Accident) or traced.problem:
             return None
         question = ReadTrace(*self.about(traced), self.kata.name)
         read = self.queues.compiling.answer(question, self.seconds)
-        return read.trace.lines if isinstance(read, RunResult) and read.trace else None
+        return read.trace.places if isinstance(read, RunResult) and read.trace else None
 
     def clues(self, observed: Observation) -> Clues:
         """More about a launch with wrong results; empty if nothing can be found.

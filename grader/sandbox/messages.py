@@ -257,11 +257,13 @@ class FollowBlocks(TraceQuestion):
 class SampleBlocks(TraceQuestion):
     """Compute a few blocks of the results, at a size at which the launch isn't run.
 
-    Inputs without contents repeat the values in `contents`, which aligns with `inputs`.
+    Inputs without contents repeat the values in `contents`, which aligns with `inputs`. At least
+    the blocks of `targets` elements are computed.
     """
 
     contents: tuple[Array, ...]
     seed: int
+    targets: int
 
 
 # ---- to any ----

@@ -2,7 +2,8 @@
 
 An output block of a kernel depends on the grid steps that visit it, and on earlier ones only if a
 scratch buffer carries something over. So a few blocks are computed by running these steps alone:
-those with the first element, with the last and with two elements drawn by the seed. A step is the
+those with the first element, with the last and with elements drawn by the seed, which are in
+different parts of each dimension. A step is the
 kernel's own body, with values for its Refs, compiled once. Inputs are cut where a step needs them;
 large ones only repeat a few values, and are never made as a whole. A block that a step reads of an
 earlier kernel's output is computed in the same way.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
@@ -31,11 +32,9 @@ from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator, bind, retraced
 from pallascope.kernels.index_maps import positions_of
+from pallascope.kernels.interpreter import without_views
 from pallascope.kernels.jaxprs import (
     IN_HBM,
-    Atom,
-    Shaped,
-    Site,
     array_struct,
     called,
     discharged,
@@ -44,34 +43,34 @@ from pallascope.kernels.jaxprs import (
     loop_constants,
     memory_space,
     primitives,
-    sites,
 )
+from pallascope.kernels.operation_counts import SOME_TURNS, most_of, work_of
 from pallascope.kernels.pallas_params import (
     block_size,
     body,
     grid_mapping,
     is_pallas_call,
 )
+from pallascope.kernels.prng_emulation import OF_GENERATORS, TracedGenerator
 
 Values = np.ndarray[Any, Any]
 
 #: The largest grid whose index maps are evaluated, in steps.
 MOST_STEPS = 200_000
 #: The most that the steps of a launch may cost, in operations of matrix products: a few seconds.
-MOST_WORK = 6e10
+MOST_WORK = 2.5e11
 #: The most steps that run for one block because scratch may carry something over.
 MOST_CARRIED = 64
-#: The turns of a loop that depends on data.
-SOME_TURNS = 8
-#: A copied element takes as long as this many operations of a matrix product.
-COPIED = 4
-#: As COPIED, for an elementwise operation; in a loop; of a dtype that the CPU emulates.
-ELEMENTWISE, IN_LOOPS, EMULATED = 32, 128, 2048
 #: The most bytes of arrays that operations around the kernels take and return as a whole.
 MOST_BYTES = 256 << 20
-#: Of each result, blocks are added until they have this many elements together.
-MOST_ELEMENTS = 1 << 20
-_TARGETS = 4
+#: About the most elements in a sample of a result that is known as a whole; of one that is known in
+#: blocks, if all its blocks were computed.
+MOST_ELEMENTS, MOST_IN_BLOCKS = 1 << 20, 1 << 22
+#: Blocks with the first targets are always computed; with the others, while the work is small.
+FIRST_TARGETS, ALL_TARGETS = 4, 18
+SMALL_WORK = 3e9
+#: The most steps that run for a result that needs all blocks.
+MOST_ALL_STEPS = 2048
 
 
 class NotSampled(Exception):
@@ -80,6 +79,10 @@ class NotSampled(Exception):
 
 class RunsAsAWhole(NotSampled):
     """No block can be computed alone, but the launch may run as a whole."""
+
+
+class TooLong(NotSampled):
+    """The launch only runs as a whole, and that takes too long, but not longer than usual."""
 
 
 class Sliced(Protocol):
@@ -211,49 +214,16 @@ class Work:
             raise NotSampled("its steps take too long")
         self.left -= amount
 
-
-def work_of(jaxpr: core.Jaxpr) -> float:
-    """The work of one run of a jaxpr, with all branches, in operations of matrix products.
-
-    A loop whose number of turns isn't known counts as SOME_TURNS.
-    """
-    return sum(
-        times_of(site)
-        * _work_of_one(site.eqn, any(eqn.primitive.name in _LOOPS for eqn in site.path))
-        for site in sites(jaxpr)
-    )
-
-
-def times_of(site: Site) -> int:
-    """The turns of the loops around an equation; some for a loop that depends on data."""
-    unknown = sum(eqn.primitive.name == "while" for eqn in site.path)
-    return site.times * SOME_TURNS**unknown
-
-
-_LOOPS = ("scan", "while")
-_COPIES = ("broadcast_in_dim", "dynamic_slice", "get", "reshape", "slice", "squeeze", "swap")
-#: Operations in place, and the operand with the new values.
-_UPDATES = {"dynamic_update_slice": 1, "scatter": 2}
-
-
-def _work_of_one(eqn: core.JaxprEqn, in_loop: bool) -> float:
-    name = eqn.primitive.name
-    if name == "dot_general":
-        return product_work(eqn)
-    if inner_jaxprs(eqn) or not eqn.outvars:
-        return 0.0
-    result = eqn.invars[_UPDATES[name]].aval if name in _UPDATES else eqn.outvars[0].aval
-    size = math.prod(result.shape) if isinstance(result, Shaped) else 1
-    if name in _COPIES or name in _UPDATES:
-        return size * COPIED
-    if any(map(_is_emulated, (*eqn.invars, *eqn.outvars))):
-        return size * EMULATED
-    return size * (IN_LOOPS if in_loop else ELEMENTWISE)
+    def is_small(self) -> bool:
+        """Whether little has been spent."""
+        return MOST_WORK - self.left < SMALL_WORK
 
 
 #: The largest work of a kernel that runs as a whole, and the most operations on its memory: each
 #: calls Python.
 MOST_WHOLE_WORK, MOST_ACCESSES = 4e11, 20_000
+#: Right kernels have less than this multiple of them.
+USUAL = 5
 _ACCESSES = ("get", "swap", "addupdate", "load", "masked_load", "dma_", "semaphore_")
 
 
@@ -264,38 +234,28 @@ def run_inputs(
 
     Raises NotSampled if it takes too long, or if an input is too large.
     """
-    for kernel in kernels:
-        _demand_short_run(kernel)
-    if sum(math.prod(each.shape) * each.dtype.itemsize for each in arrays) > MOST_BYTES:
-        raise NotSampled("its inputs are too large")
+    size = sum(math.prod(each.shape) * each.dtype.itemsize for each in arrays)
+    times = max([size / MOST_BYTES, *map(_length, kernels)])
+    if times > 1:
+        kind = TooLong if times < USUAL else NotSampled
+        raise kind("its inputs are too large" if size > MOST_BYTES else "its steps take too long")
     return list(map(whole, arrays))
 
 
-def _demand_short_run(kernel: core.JaxprEqn) -> None:
+def _length(kernel: core.JaxprEqn) -> float:
+    """The work of a run of a kernel as a whole, as a part of the most that is done."""
     sizes = grid_mapping(kernel).grid if is_pallas_call(kernel) else ()
     steps = math.prod(size if isinstance(size, int) else SOME_TURNS for size in sizes)
-    found = [site for site in sites(body(kernel)) if site.eqn.primitive.name.startswith(_ACCESSES)]
-    accesses = steps * sum(map(times_of, found))
-    if accesses > MOST_ACCESSES or steps * work_of(body(kernel)) > MOST_WHOLE_WORK:
-        raise NotSampled("its steps take too long")
+    accesses = steps * most_of(body(kernel), _is_access)
+    return max(accesses / MOST_ACCESSES, steps * work_of(body(kernel)) / MOST_WHOLE_WORK)
 
 
-def product_work(eqn: core.JaxprEqn) -> float:
-    """The operations of a `dot_general`."""
-    (contracted, _), _ = eqn.params["dimension_numbers"]
-    shape = array_struct(eqn.invars[0]).shape
-    terms = math.prod(shape[axis] for axis in contracted)
-    return 2.0 * terms * math.prod(array_struct(eqn.outvars[0]).shape)
-
-
-def _is_emulated(atom: Atom) -> bool:
-    """Whether an array has floating numbers of 8 bits or fewer."""
-    dtype = getattr(atom.aval, "dtype", None)
-    floats = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
-    return floats and np.dtype(dtype).itemsize == 1
+def _is_access(eqn: core.JaxprEqn, _: bool) -> float:
+    return float(eqn.primitive.name.startswith(_ACCESSES))
 
 
 _OF_THE_GRID = ("program_id", "num_programs")
+_OWN = {*_OF_THE_GRID, *OF_GENERATORS}
 
 
 @dataclass(slots=True)
@@ -304,16 +264,22 @@ class _Body(Evaluator):
 
     ids: Sequence[Any]
     sizes: Sequence[int]
+    generator: TracedGenerator = field(default_factory=TracedGenerator)
 
     def operation(self, eqn: core.JaxprEqn, inputs: list[Any], env: Env) -> Sequence[Any]:
         name, params = eqn.primitive.name, eqn.params
         if name in _OF_THE_GRID:
             axis = params["axis"]
             return [self.ids[axis] if name == "program_id" else jnp.int32(self.sizes[axis])]
-        if not any(p in _OF_THE_GRID for inner in inner_jaxprs(eqn) for p in primitives(inner)):
+        if name in OF_GENERATORS:
+            return self.generator.operation(eqn, inputs)
+        inside = {p for inner in inner_jaxprs(eqn) for p in primitives(inner)}
+        if inside.isdisjoint(_OWN):
             return bind(eqn, inputs)
         if (inner := called(eqn)) is not None:
             return self.evaluate(inner, inputs)
+        if not inside.isdisjoint(OF_GENERATORS):
+            raise NotSampled(f"it draws random bits inside of a {name}")
         if name == "cond":
             branches = [lambda *args, b=b: self.evaluate(b, args) for b in params["branches"]]
             return lax.switch(inputs[0], branches, *inputs[1:])
@@ -321,6 +287,8 @@ class _Body(Evaluator):
             return self._scan(eqn, inputs)
         if name == "while":
             return self._while(eqn, inputs)
+        if name == "run_scoped":
+            return self._run_scoped(eqn, inputs)
         raise NotSampled(f"its grid step is read inside of a {name}")
 
     def _scan(self, eqn: core.JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
@@ -345,6 +313,17 @@ class _Body(Evaluator):
             lambda carry: self.evaluate(inner, [*inputs[first:fixed], *carry]),
             inputs[fixed:],
         )
+
+    def _run_scoped(self, eqn: core.JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
+        """The results of a scope, with the new values of what it closes over; buffers hold NaN."""
+        from pallascope.kernels.jax_internals import convert_constvars_jaxpr
+
+        inner = eqn.params["jaxpr"]
+        refs = [array_struct(var) for var in inner.invars]
+        buffers = [jnp.asarray(unwritten_array(ref.shape, ref.dtype)) for ref in refs]
+        closed = core.ClosedJaxpr(convert_constvars_jaxpr(inner), ())
+        results = self.evaluate(discharged(closed), [*inputs, *buffers])
+        return results[: len(eqn.outvars)]
 
 
 class SampledKernel:
@@ -394,6 +373,10 @@ class SampledKernel:
     def dtype(self, number: int) -> np.dtype:
         return np.dtype(self._specs[self._count + number].array_aval.dtype)
 
+    def block_count(self, number: int) -> int:
+        """The number of blocks of an output."""
+        return math.prod(self._blocks_along(number))
+
     def _blocks_along(self, number: int) -> tuple[int, ...]:
         sizes = self._sizes[self._count + number]
         return tuple(-(-n // size) for n, size in zip(self.shape(number), sizes, strict=True))
@@ -437,10 +420,21 @@ class SampledKernel:
             self._compute(number, place)
         return self._blocks[key]
 
+    def is_cheap(self) -> bool:
+        """Whether more blocks take little time."""
+        return self._work.is_small()
+
+    def runs_all_steps(self) -> bool:
+        """Whether there is time for all steps, and for something else."""
+        steps = math.prod(self.grid)
+        return steps <= MOST_ALL_STEPS and 2 * steps * self._step_cost <= self._work.left
+
     def unwritten(self, number: int) -> int | None:
-        """The position of an output's first element that no step writes; None if there is none."""
-        count = math.prod(self._blocks_along(number))
-        if number in self._aliases or not count:
+        """The position of an output's first element that no step writes; None if there is none.
+
+        Such elements of an output with an alias are the input's.
+        """
+        if not (count := self.block_count(number)):
             return None
         visited = np.zeros(count, np.bool_)
         visited[self._visits[number][self._visits[number] >= 0]] = True
@@ -498,7 +492,7 @@ class SampledKernel:
     @functools.cached_property
     def _without_refs(self) -> core.ClosedJaxpr:
         with self._mapping.trace_env():
-            kernel = discharged(core.ClosedJaxpr(self._body, ()))
+            kernel = discharged(core.ClosedJaxpr(without_views(self._body), ()))
             if "delay" in primitives(kernel.jaxpr):  # it has no results, and no rule for a CPU
                 return retraced(kernel, {"delay": lambda *_: ()})
             return kernel
@@ -558,8 +552,6 @@ def _demand_plain(
 ) -> None:
     """Raises NotSampled for a kernel that doesn't just map blocks to blocks."""
     names = set(primitives(kernel))
-    if any(name.startswith("prng_") for name in names):
-        raise NotSampled("its kernel draws random bits")
     if any(memory_space(ref.aval) in IN_HBM for ref in refs):
         raise RunsAsAWhole("its kernel copies from or to HBM itself")
     if any(memory_space(ref.aval).startswith("semaphore") for ref in scratch):
@@ -612,29 +604,61 @@ class KernelOutput:
         return found
 
 
-def _targets(size: int, seed: int) -> list[int]:
-    """Positions in an array: the last, the first, and two that the seed draws."""
-    drawn = np.random.default_rng(seed).random(_TARGETS - 2) if size else ()
-    return list(dict.fromkeys([size - 1, 0, *(int(size * x) for x in drawn)])) if size else []
+def _targets(shape: Sequence[int], seed: int) -> Values:
+    """int64[targets]: positions in an array: the last, the first, and others that the seed draws.
+
+    The others divide each dimension into as many parts, and each part has one of them: so one
+    of 8 heads has a target, and each of 16 blocks in a row.
+    """
+    size, drawn = math.prod(shape), ALL_TARGETS - 2
+    if not size:
+        return np.zeros(0, np.int64)
+    random = np.random.default_rng(seed)
+    flat = np.zeros(drawn, np.int64)
+    for length in shape:
+        parts = (random.permutation(drawn) + random.random(drawn)) / drawn
+        flat = flat * length + (parts * length).astype(np.int64)
+    return np.array([size - 1, 0, *flat], np.int64)
 
 
-def blocks_of(output: KernelOutput, seed: int) -> Iterator[tuple[Values, Values]]:
-    """Some blocks of an output that steps write: the positions of the elements, and the values.
+@dataclass(slots=True)
+class SomeBlocks:
+    """Blocks of an output that steps write: the positions of the elements, and the values.
 
-    Raises NotSampled if none can be computed.
+    `targets` is the number of elements whose blocks were asked for; `refused` is the reason why the
+    block of one can't be computed.
+    """
+
+    blocks: list[tuple[Values, Values]] = field(default_factory=list)
+    targets: int = 0
+    refused: str = ""
+
+
+def blocks_of(output: KernelOutput, seed: int, targets: int = 0, every: bool = False) -> SomeBlocks:
+    """The blocks of the first `targets`, at least FIRST_TARGETS, and of more while that is cheap.
+
+    If `every`, all blocks, where there is time. Raises NotSampled if none can be computed.
     """
     kernel, number = output.kernel, output.number
-    count, why = 0, None
-    targets = np.array(_targets(math.prod(output.shape), seed), np.int64)
-    places = dict.fromkeys(kernel.place_of(number, targets).tolist())
+    found, known = SomeBlocks(), set[int]()
+    places = kernel.place_of(number, _targets(output.shape, seed)).tolist()
+    if every and kernel.runs_all_steps():
+        places = range(kernel.block_count(number))
     for place in places:
+        enough = found.targets >= max(targets, FIRST_TARGETS)
+        if enough and not isinstance(places, range) and not kernel.is_cheap():
+            break
+        found.targets += 1
+        if place in known:
+            continue
+        known.add(place)
         try:
-            values = kernel.block(number, place) if count <= MOST_ELEMENTS else None
-        except NotSampled as reason:
-            why = why or reason
+            values = kernel.block(number, place)
+        except NotSampled as why:
+            found.refused = found.refused or str(why)
             continue
         if values is not None:
-            count += values.size
-            yield _positions(output.shape, *kernel.box(number, place)), values
-    if why is not None and not count:
-        raise why
+            found.blocks.append((_positions(output.shape, *kernel.box(number, place)), values))
+    if found.refused and not found.blocks:
+        raise NotSampled(found.refused)
+    return found

@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.evaluator import Env, Evaluator, bind
+from pallascope.kernels.evaluator import Env, Evaluator, bind, retraced
 from pallascope.kernels.host_values import computed
 from pallascope.kernels.jaxprs import array_struct, called, discharged, memory_space, used
 from pallascope.kernels.pallas_params import (
@@ -198,7 +198,8 @@ def _index_map(
         struct = array_struct(var)
         contents.append(np.zeros(struct.shape, struct.dtype) if table is None else table)
     # Scalar prefetch reaches an index map as Refs; discharged, they are arrays like any others.
-    function = core.jaxpr_as_fun(discharged(spec.index_map_jaxpr))
+    without_promises = {"multiple_of": lambda _, inputs: inputs}  # jax can't vmap it
+    function = core.jaxpr_as_fun(retraced(discharged(spec.index_map_jaxpr), without_promises))
 
     def at(*indices: jax.Array) -> list[jax.Array]:
         return function(*indices, *contents)[: len(spec.block_shape)]

@@ -50,7 +50,7 @@ from jax.typing import ArrayLike
 from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, replaced_by, rewriting
 from pallascope.kernels.faster_interpreter import faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
-from pallascope.kernels.jaxprs import IN_HBM, array_struct
+from pallascope.kernels.jaxprs import IN_HBM, array_struct, inner_jaxprs, rewritten
 from pallascope.kernels.pallas_params import semantics_name
 from pallascope.kernels.prng_emulation import emulated_prng
 from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes
@@ -532,6 +532,23 @@ def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
         view,
         eqn.replace(invars=[ref, after, *flat], outvars=[core.Var(after.aval)], **whole),
     ]
+
+
+def without_views(jaxpr: core.Jaxpr) -> core.Jaxpr:
+    """A body whose equations, also inner ones, read and write buffers as a whole, not views."""
+
+    def viewless(param: Any) -> Any:
+        if isinstance(param, core.ClosedJaxpr):
+            return param.replace(jaxpr=without_views(param.jaxpr))
+        if isinstance(param, core.Jaxpr):
+            return without_views(param)
+        return tuple(map(viewless, param)) if type(param) is tuple else param
+
+    def replacement(eqn: core.JaxprEqn, made: object) -> Sequence[core.JaxprEqn]:
+        params = {name: viewless(value) for name, value in eqn.params.items()}
+        return _through_views(eqn.replace(params=params) if inner_jaxprs(eqn) else eqn, made)
+
+    return rewritten(jaxpr, replacement)
 
 
 #: The `interpret` of a kernel's equation: none, the plain interpreter, the strict one.

@@ -49,6 +49,7 @@ PLACES = {
     "WrappedFun": "jax._src.linear_util.WrappedFun",
     "callback": "jax._src.callback",
     "check_jaxpr": "jax._src.core.check_jaxpr",
+    "convert_constvars_jaxpr": "jax._src.interpreters.partial_eval.convert_constvars_jaxpr",
     "dce_jaxpr": "jax._src.interpreters.partial_eval.dce_jaxpr",
     "debug_info": "jax._src.api_util.debug_info",
     "discharge_state": "jax._src.state.discharge.discharge_state",

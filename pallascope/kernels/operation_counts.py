@@ -1,6 +1,6 @@
-"""Arithmetic operations and sum lengths of a jax.numpy function.
+"""Arithmetic operations and sum lengths of a jax.numpy function; the work of a jaxpr on a CPU.
 
-Both count the function as it is written. The sum lengths bound its rounding error.
+The first two count the function as it is written. The sum lengths bound its rounding error.
 """
 
 from __future__ import annotations
@@ -9,11 +9,21 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator
 from pallascope.kernels.jax_internals import dce_jaxpr
-from pallascope.kernels.jaxprs import Atom, Shaped, inner_jaxprs, passed, repetitions, sites
+from pallascope.kernels.jaxprs import (
+    Atom,
+    Shaped,
+    array_struct,
+    inner_jaxprs,
+    passed,
+    repetitions,
+    sites,
+)
 
 #: One operation for each element of the result.
 _ELEMENTWISE = frozenset(
@@ -180,3 +190,72 @@ def _terms(eqn: core.JaxprEqn) -> Iterator[int]:
         yield math.prod(shapes[1]) // max(features, 1)
     elif name == "scatter-add":
         yield shapes[2][0] if shapes[2] else 1
+
+
+#: The turns of a loop that depends on data.
+SOME_TURNS = 8
+#: A copied element takes as long as this many operations of a matrix product.
+COPIED = 4
+#: As COPIED, for an elementwise operation; in a loop; of a dtype that the CPU emulates.
+ELEMENTWISE, IN_LOOPS, EMULATED = 32, 128, 2048
+
+
+def work_of(jaxpr: core.Jaxpr) -> float:
+    """The most work of one run of a jaxpr, in operations of matrix products.
+
+    A loop whose number of turns isn't known counts as SOME_TURNS.
+    """
+    return most_of(jaxpr, _work_of_one)
+
+
+def most_of(
+    jaxpr: core.Jaxpr, cost: Callable[[core.JaxprEqn, bool], float], in_loop: bool = False
+) -> float:
+    """The most that one run of a jaxpr costs: of a condition's branches, the dearest counts.
+
+    `cost` takes an equation without the jaxprs inside it, and whether a loop repeats it.
+    """
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        turns = eqn.params["length"] if name == "scan" else SOME_TURNS if name == "while" else 1
+        parts = [most_of(inner, cost, in_loop or name in _LOOPS) for inner in inner_jaxprs(eqn)]
+        together = max if name == "cond" and parts else sum
+        total += cost(eqn, in_loop) + turns * together(parts)
+    return total
+
+
+_LOOPS = ("scan", "while")
+_COPIES = ("broadcast_in_dim", "dynamic_slice", "get", "reshape", "slice", "squeeze", "swap")
+#: Operations in place, and the operand with the new values.
+_UPDATES = {"dynamic_update_slice": 1, "scatter": 2}
+
+
+def _work_of_one(eqn: core.JaxprEqn, in_loop: bool) -> float:
+    name = eqn.primitive.name
+    if name == "dot_general":
+        return product_work(eqn)
+    if inner_jaxprs(eqn) or not eqn.outvars:
+        return 0.0
+    result = eqn.invars[_UPDATES[name]].aval if name in _UPDATES else eqn.outvars[0].aval
+    size = math.prod(result.shape) if isinstance(result, Shaped) else 1
+    if name in _COPIES or name in _UPDATES:
+        return size * COPIED
+    if any(map(_is_emulated, (*eqn.invars, *eqn.outvars))):
+        return size * EMULATED
+    return size * (IN_LOOPS if in_loop else ELEMENTWISE)
+
+
+def product_work(eqn: core.JaxprEqn) -> float:
+    """The operations of a `dot_general`."""
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    shape = array_struct(eqn.invars[0]).shape
+    terms = math.prod(shape[axis] for axis in contracted)
+    return 2.0 * terms * math.prod(array_struct(eqn.outvars[0]).shape)
+
+
+def _is_emulated(atom: Atom) -> bool:
+    """Whether an array has floating numbers of 8 bits or fewer."""
+    dtype = getattr(atom.aval, "dtype", None)
+    floats = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
+    return floats and np.dtype(dtype).itemsize == 1

@@ -16,6 +16,7 @@ results are known.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -29,9 +30,9 @@ from jax.dtypes import float0
 from jax.extend import core
 
 from pallascope.kernels.block_samples import (
-    ELEMENTWISE,
     MOST_BYTES,
     MOST_ELEMENTS,
+    MOST_IN_BLOCKS,
     KernelOutput,
     NotSampled,
     Repeated,
@@ -41,12 +42,10 @@ from pallascope.kernels.block_samples import (
     Values,
     Work,
     blocks_of,
-    product_work,
     root_of,
     taken,
     unwritten_array,
     whole,
-    work_of,
 )
 from pallascope.kernels.calls import array_type, operation
 from pallascope.kernels.evaluator import Env, Evaluator, bind, without_refs
@@ -68,6 +67,7 @@ from pallascope.kernels.jaxprs import (
     primitives,
     repetitions,
 )
+from pallascope.kernels.operation_counts import ELEMENTWISE, product_work, work_of
 from pallascope.kernels.pallas_params import KERNELS
 from pallascope.kernels.sharding import SHARD_MAP
 from pallascope.kernels.source_lines import line_in
@@ -321,9 +321,11 @@ class _Outside(Evaluator):
     """Evaluates a launch around its kernels. A value is an array, or a `Sliced`.
 
     `other` chooses one of two fills for what wasn't computed; `filled`: a fill was needed.
+    `seed` and `targets` choose the blocks, as for `blocks_of`.
     """
 
     seed: int
+    targets: int
     other: bool
     work: Work = field(default_factory=Work)
     filled: bool = False
@@ -347,6 +349,8 @@ class _Outside(Evaluator):
             return [Repeated(unwritten, array_struct(eqn.outvars[0]).shape)]
         if name in _RESHAPES and not (name == "reshape" and eqn.params["dimensions"]):
             return [Reshaped(inputs[0], array_struct(eqn.outvars[0]).shape)]
+        if is_identity(eqn):
+            return inputs[: len(eqn.outvars)]
         inside = {p for inner in inner_jaxprs(eqn) for p in primitives(inner)}
         kernels = not inside.isdisjoint(KERNELS)
         if (kernels or "empty" in inside) and (inner := called(eqn)) is not None:
@@ -417,7 +421,7 @@ class _Outside(Evaluator):
         """An output of a kernel with the blocks of its targets; the rest is filled."""
         found = _filled(output.shape, output.dtype, self.other)
         known = 0
-        for positions, values in blocks_of(output, self.seed):
+        for positions, values in blocks_of(output, self.seed, self.targets, every=True).blocks:
             found.reshape(-1)[positions.reshape(-1)] = values.reshape(-1)
             known += values.size
         self.filled |= known < found.size
@@ -463,9 +467,12 @@ def _open(wanted: Sequence[_Deferred]) -> list[_Node]:
 
 
 def block_sample(
-    closed: core.ClosedJaxpr, inputs: Sequence[Values | Repeated], seed: int
+    closed: core.ClosedJaxpr,
+    inputs: Sequence[Values | Repeated],
+    seed: int,
+    targets: int = 0,
 ) -> BlockSample:
-    """Some elements of each result of a launch. `seed` chooses them.
+    """Some elements of each result of a launch: at least the blocks of `targets` that `seed` draws.
 
     Within `for_chip`, as when the trace was made. A sample has the reason if nothing is known.
     Raises RunsAsAWhole.
@@ -473,48 +480,49 @@ def block_sample(
     assume_multiples()
     try:
         with on_host():
-            results = _results(without_refs(closed), inputs, seed)
+            results = _results(without_refs(closed), inputs, seed, targets)
     except RunsAsAWhole:
         raise
     except NotSampled as why:
         return BlockSample((), str(why))
-    except Exception as error:  # of jax, for an operation that the CPU can't run
-        return BlockSample((), f"{type(error).__name__} while single steps ran")
+    except Exception as error:  # of jax: only its interpreter of kernels has some operations
+        raise RunsAsAWhole(f"{type(error).__name__} while single steps ran") from error
     if not any(result.at.data for result in results):
         return BlockSample((), "its results depend on blocks that weren't computed")
     return BlockSample(tuple(results))
 
 
 def _results(
-    closed: core.ClosedJaxpr, inputs: Sequence[Values | Repeated], seed: int
+    closed: core.ClosedJaxpr, inputs: Sequence[Values | Repeated], seed: int, targets: int
 ) -> list[ResultSample]:
-    outside = _Outside(seed, other=False)
+    outside = _Outside(seed, targets, other=False)
     values = outside.computed(outside.evaluate(closed, inputs))
     others: Sequence[Any] = values
-    if outside.filled and not all(map(_is_nan, values)):
-        again = _Outside(seed, other=True)
+    if outside.filled:
+        again = _Outside(seed, targets, other=True)
         others = again.computed(again.evaluate(closed, inputs))
     return [
-        _direct(root, seed)
+        _direct(root, seed, targets)
         if isinstance(root := root_of(value), KernelOutput)
         else _equal(value, other)
         for value, other in zip(values, others, strict=True)
     ]
 
 
-def _is_nan(value: Any) -> bool:
-    """Whether no element of a computed result is known, even without a second run."""
-    return isinstance(value, np.ndarray) and bool((value != value).all())
-
-
-def _direct(output: KernelOutput, seed: int) -> ResultSample:
+def _direct(output: KernelOutput, seed: int, targets: int) -> ResultSample:
     """The sample of a result that is an output of a kernel, perhaps in another shape."""
     at, values = [np.zeros(0, np.int64)], [np.zeros(0, output.dtype)]
-    for positions, found in blocks_of(output, seed):
-        at.append(positions.reshape(-1))
-        values.append(found.reshape(-1))
+    found = blocks_of(output, seed, targets)
+    every, start = _spread(math.prod(output.shape), seed, MOST_IN_BLOCKS)
+    for positions, block in found.blocks:
+        chosen = positions % every == start
+        at.append(positions[chosen])
+        values.append(block[chosen])
+    sample = _sample(np.concatenate(at), np.concatenate(values))
     unwritten = output.kernel.unwritten(output.number)
-    return _sample(np.concatenate(at), np.concatenate(values), unwritten)
+    return dataclasses.replace(
+        sample, unwritten=unwritten, targets=found.targets, refused=found.refused
+    )
 
 
 def _equal(value: Any, other: Any) -> ResultSample:
@@ -522,7 +530,7 @@ def _equal(value: Any, other: Any) -> ResultSample:
     if not (isinstance(value, np.ndarray) and isinstance(other, np.ndarray)):
         return _sample(np.zeros(0, np.int64), np.zeros(0, value.dtype))
     one, two = value.reshape(-1), other.reshape(-1)
-    at = np.arange(0, one.size, _every(one.size))
+    at = np.arange(0, one.size, _spread(one.size, 0)[0])
     nan = (one[at] != one[at]) & (two[at] != two[at])
     known = at[(one[at] == two[at]) | nan]
     return _sample(known, one[known])
@@ -530,16 +538,20 @@ def _equal(value: Any, other: Any) -> ResultSample:
 
 def sample_of(result: Values, seed: int) -> ResultSample:
     """Some elements of a result that is known as a whole, evenly spread from a drawn start."""
-    every = _every(result.size)
-    start = int(np.random.default_rng(seed).integers(every))
-    at = np.arange(min(start, max(result.size - 1, 0)), result.size, every)
+    every, start = _spread(result.size, seed)
+    at = np.arange(start, result.size, every)
     return _sample(at, result.reshape(-1)[at])
 
 
-def _every(size: int) -> int:
-    """The distance of elements of which there are MOST_ELEMENTS: odd, so not all in one column."""
-    return max(-(-size // MOST_ELEMENTS), 1) | 1
+def _spread(size: int, seed: int, most: int = MOST_ELEMENTS) -> tuple[int, int]:
+    """The distance of about `most` elements, and the position of the first, drawn by the seed.
+
+    The distance is odd, so not all of them are in one column.
+    """
+    every = max(-(-size // most), 1) | 1
+    start = int(np.random.default_rng(seed).integers(every))
+    return every, min(start, max(size - 1, 0))
 
 
-def _sample(at: Values, values: Values, unwritten: int | None = None) -> ResultSample:
-    return ResultSample(from_numpy(at), from_numpy(values), unwritten)
+def _sample(at: Values, values: Values) -> ResultSample:
+    return ResultSample(from_numpy(at), from_numpy(values))

@@ -247,6 +247,47 @@ def stochastically_rounded(x: jax.Array, bits: jax.Array, *, target_dtype: Any) 
     return rounded.astype(target_dtype)
 
 
+#: The operations of a generator; by name, as in a trace.
+OF_GENERATORS = ("prng_seed", "prng_random_bits", "random_bits", "stochastic_round")
+
+
+@dataclass(slots=True)
+class TracedGenerator:
+    """A generator for a kernel's body that is traced as a jax.numpy program, without branches.
+
+    Its bits differ from those of the interpreter, and have the same properties.
+    """
+
+    words: Sequence[Any] = ()
+    draws: int = 0
+
+    def operation(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The results of one of OF_GENERATORS. Raises NotSeeded."""
+        params = eqn.params
+        match eqn.primitive.name:
+            case "prng_seed":
+                self.words, self.draws = inputs, 0
+                return []
+            case "prng_random_bits":
+                return [lax.bitcast_convert_type(self._drawn(params["shape"]), jnp.int32)]
+            case "stochastic_round":
+                return [stochastically_rounded(*inputs, target_dtype=params["target_dtype"])]
+        words = jax.random.key_data(inputs[0]).reshape(-1)
+        self.words, self.draws = list(words), 0
+        bits = self._drawn(params["shape"])
+        return [bits.astype(f"uint{params['bit_width']}")]
+
+    def _drawn(self, shape: tuple[int, ...]) -> jax.Array:
+        """uint32[shape], and the generator goes on."""
+        if not len(self.words):
+            raise NotSeeded
+        key = jax.random.key(self.draws, impl="threefry2x32")
+        for word in self.words:
+            key = jax.random.fold_in(key, jnp.asarray(word).astype(jnp.uint32))
+        self.draws += 1
+        return jax.random.bits(key, shape, jnp.uint32)
+
+
 #: The first seeds are compared on all grid steps. Training counts its seeds up.
 _ON_ALL_STEPS = 16
 #: These are compared on a few steps. Their differences are all numbers up to 16,384.

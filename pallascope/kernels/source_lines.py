@@ -16,10 +16,12 @@ from types import CodeType
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
 from pallascope.kernels.jaxprs import inner_jaxprs, sites
 from pallascope.kernels.refs import names_of
+from pallascope.model import OperationPlace
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
@@ -32,6 +34,8 @@ _LIBRARIES = tuple(
 )
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OURS = tuple(os.path.join(_ROOT, name) + os.sep for name in ("pallascope", "grader"))
+#: Code of the import system and of beartype.
+_GENERATED = ("<frozen ", "<@beartype")
 _JITTED = ("jit", "pjit")
 
 
@@ -67,21 +71,22 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
 _LEFT_OUT = ("convert_element_type", "copy", "expand_dims", "reshape", "squeeze")
 
 
-def lines_of(jaxpr: core.Jaxpr, file: str) -> tuple[int, ...]:
-    """The lines of `file` with the operations of a jaxpr, also in kernels, in order.
+def places_of(jaxpr: core.Jaxpr, file: str) -> tuple[OperationPlace, ...]:
+    """The places in `file` of the operations of a jaxpr, also in kernels, in order.
 
-    The lines of calls that lead to them count too. Operations that only give an array another
-    shape or dtype don't count.
+    Those of calls that lead to them count too. Operations that only give an array another shape or
+    dtype don't count.
     """
-    eqns = (site.eqn for site in sites(jaxpr, _written))
-    frames = {
-        frame
-        for eqn in eqns
-        if eqn.primitive.name not in _LEFT_OUT
-        for frame in _frames(eqn)
-        if frame[0].co_filename == file
-    }
-    return tuple(sorted({_line(*frame) for frame in frames}))
+    found: set[tuple[tuple[CodeType, int], tuple[str, ...]]] = set()
+    for site in sites(jaxpr, _written):
+        frames = [frame for frame in _frames(site.eqn) if frame[0].co_filename == file]
+        if not frames or site.eqn.primitive.name in _LEFT_OUT:
+            continue
+        operands = [atom for atom in site.eqn.invars if isinstance(atom, core.Literal)]
+        numbers = tuple(str(operand.val) for operand in operands if not np.ndim(operand.val))
+        found.add((frames[0], numbers))
+        found.update((frame, ()) for frame in frames[1:])
+    return tuple(sorted({OperationPlace(*_place(*frame), numbers) for frame, numbers in found}))
 
 
 def line_within(jaxpr: core.Jaxpr, file: str, function: str, lines: range = range(0)) -> int:
@@ -114,9 +119,15 @@ def _author(eqn: core.JaxprEqn) -> str:
 
 
 def _line(code: CodeType, instruction: int) -> int:
+    return _place(code, instruction)[0]
+
+
+def _place(code: CodeType, instruction: int) -> tuple[int, int]:
+    """The line and the column."""
     from pallascope.kernels.jax_internals import raw_frame_to_frame
 
-    return raw_frame_to_frame(code, instruction).start_line
+    frame = raw_frame_to_frame(code, instruction)
+    return frame.start_line, frame.start_column
 
 
 def _function_file(jaxpr: core.Jaxpr) -> str:
@@ -131,8 +142,10 @@ def _is_work(file: str) -> bool:
     """Whether a file is somebody's work: neither the library's nor the grader's."""
     if file.startswith(_SHIPPED):
         return True
-    if not os.path.isabs(file) or file.startswith((_JAX, *_OURS, *_LIBRARIES)):
+    if not file or file.startswith((_JAX, *_OURS, *_LIBRARIES, *_GENERATED)):
         return False
+    if not os.path.isabs(file):  # the name that somebody gave to code that he compiled
+        return True
     return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
 
 

@@ -17,6 +17,7 @@ from pallascope.kernels.block_samples import (
     NotSampled,
     Repeated,
     RunsAsAWhole,
+    TooLong,
     run_inputs,
     unwritten_array,
 )
@@ -47,7 +48,7 @@ from pallascope.kernels.serialization import (
     with_interpret,
 )
 from pallascope.kernels.sharding import spread, whole
-from pallascope.kernels.source_lines import line_within, lines_of
+from pallascope.kernels.source_lines import line_within, places_of
 from pallascope.model import (
     ArrayType,
     Axes,
@@ -125,7 +126,7 @@ class TracedLaunch:
             notes=tuple(Note(INTERPRETED, line) for line in asks_to_interpret(self._as_traced)),
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
-            lines=lines_of(closed.jaxpr, file) if file else (),
+            places=places_of(closed.jaxpr, file) if file else (),
             kernel_outputs=output_aliases(closed, reader.kernels[-1] if reader.kernels else None),
         )
 
@@ -157,7 +158,10 @@ class TracedLaunch:
 
         Compile and call it while `running`, which yields `interpret`.
         """
-        launch = with_interpret(self._as_traced, interpret)
+        launch = self._as_traced
+        if "empty_ref" in primitives(launch.jaxpr):
+            launch = without_refs(launch)  # then its contents come from an "empty"
+        launch = with_interpret(launch, interpret)
         if "empty" in primitives(launch.jaxpr):
             launch = retraced(launch, {"empty": functools.partial(_unwritten, interpret)})
         compiled = jax.jit(core.jaxpr_as_fun(launch)).lower(*spread(args, axes)).compile()
@@ -190,22 +194,25 @@ class TracedLaunch:
         inputs: Sequence[np.ndarray | tuple[np.ndarray, tuple[int, ...]]],
         seed: int,
         axes: Axes = (),
+        targets: int = 0,
     ) -> BlockSample:
         """A few blocks of the results, for sizes that take too long to run.
 
-        An input is an array; or values and a shape: its elements repeat the values. A launch with
-        a kernel that copies from or to HBM itself, or for a mesh of these `axes`, runs as a whole
-        in the strict interpreter, which doesn't look for races. Propagates its exceptions.
+        An input is an array; or values and a shape: its elements repeat the values. At least the
+        blocks of `targets` elements of each result are computed. A launch with a kernel that copies
+        from or to HBM itself, or for a mesh of these `axes`, runs as a whole in the strict
+        interpreter, which doesn't look for races; so does one with operations that only that
+        interpreter has. Propagates its exceptions.
         """
         arrays = [Repeated(*each) if isinstance(each, tuple) else each for each in inputs]
         try:
-            return block_sample(self.closed, arrays, seed)
+            return block_sample(self.closed, arrays, seed, targets)
         except RunsAsAWhole:
             pass
         try:
             values = run_inputs(OutsideReader(without_refs(self.closed)).kernels, arrays)
         except NotSampled as why:
-            return BlockSample((), str(why))
+            return BlockSample((), str(why), too_long=isinstance(why, TooLong))
         results = self.run(values, Mode.STRICT, seed, axes=axes, races=False)
         return BlockSample(tuple(sample_of(result, seed) for result in results))
 

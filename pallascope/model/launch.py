@@ -215,6 +215,15 @@ class XlaCopy:
     reason: CopyReason
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class OperationPlace:
+    """A place in the learner's file with an operation, and the `numbers` that are its operands."""
+
+    line: int
+    column: int
+    numbers: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A launch function's kernels, surrounding operations and results, read from its jaxpr.
@@ -234,9 +243,9 @@ class Trace:
     kernel_outputs: tuple[int | None, ...] = ()
     #: A line that draws random bits from the chip's generator, 0 if unknown; None if no line does.
     draws: int | None = None
-    #: The learner's lines with the operations in and around kernels, and with the calls that lead
-    #: to them, in order. Operations that only give an array another shape or dtype don't count.
-    lines: tuple[int, ...] = ()
+    #: The places of the operations in and around kernels, and of the calls that lead to them, in
+    #: order. Operations that only give an array another shape or dtype don't count.
+    places: tuple[OperationPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,12 +344,15 @@ class ResultSample:
     """Some elements of a result: `values` at the row-major positions `at`, int64.
 
     `unwritten` is the position of an element in a block that no grid step visits; None if there is
-    none.
+    none. `targets` is the number of elements whose blocks were asked for, and `refused` the reason
+    why one of these blocks can't be computed.
     """
 
     at: Array
     values: Array
     unwritten: int | None = None
+    targets: int = 0
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +360,13 @@ class BlockSample:
     """Some elements of each result of a launch at production size.
 
     `why_not` is the reason if no element could be computed, and `problem` the exception of a run.
+    `too_long`: the launch only runs as a whole, and that takes too long, as for some right kernels.
     """
 
     results: tuple[ResultSample, ...] = ()
     why_not: str = ""
     problem: Problem | None = None
+    too_long: bool = False
 
 
 @dataclass(frozen=True, slots=True)

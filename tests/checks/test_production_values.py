@@ -20,13 +20,14 @@ from grader.checks.compare import average_error
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Roundings
 from grader.grading.ladder import verdict
-from grader.verdict import Check, Finding, State
+from grader.verdict import Check, Finding, NotJudged, State
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.block_samples import Repeated
 from pallascope.model import (
     Accident,
     ArrayType,
     BlockSample,
+    OperationPlace,
     Problem,
     Reference,
     Role,
@@ -136,14 +137,23 @@ def judged_in_bfloat16(
     )
 
 
+def rejection(given: TpuEvidence) -> Finding | None:
+    found = values.check_production(given)
+    assert not isinstance(found, NotJudged)
+    return found
+
+
 def finding(own: BlockSample | Accident) -> Finding | None:
-    return values.check_production(judged(own))
+    return rejection(judged(own))
 
 
 def test_a_sample_has_the_right_values() -> None:
     (result,) = par().results
     at, got = to_numpy(result.at), in_float64(result.values)
-    assert 3 * BLOCK * BLOCK <= at.size <= 4 * BLOCK * BLOCK
+    assert at.size == np.unique(at).size
+    assert 16 <= at.size / BLOCK**2 <= 18
+    for indices, size in zip(np.unravel_index(at, (M, N)), (M, N), strict=True):
+        assert np.unique(indices // BLOCK).size == size // BLOCK, "each block of an axis"
     assert {0, M * N - 1} <= set(at.tolist())
     product = WHOLE[0].astype(np.float64) @ WHOLE[1].astype(np.float64)
     np.testing.assert_allclose(got, product.reshape(-1)[at], atol=1e-2)
@@ -190,7 +200,7 @@ def test_the_same_computation_is_accepted(right: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(("roundings", "accepted"), [(1, False), (2, False), (6, True)])
 def test_sums_in_bfloat16_are_rejected(roundings: int, accepted: bool) -> None:
     own = sampled(functools.partial(matmul, sums=jnp.bfloat16), ml_dtypes.bfloat16)
-    found = values.check_production(judged_in_bfloat16(own, roundings))
+    found = rejection(judged_in_bfloat16(own, roundings))
     assert (found is None) is accepted
     if found:
         assert "the average error of o_ref is 2." in found.message
@@ -201,13 +211,13 @@ def test_errors_like_those_of_the_solution_are_accepted() -> None:
     """Where large terms cancel, they exceed those of the roundings."""
     own = sampled(functools.partial(matmul, sums=jnp.bfloat16), ml_dtypes.bfloat16)
     given = judged_in_bfloat16(own, 1, own)
-    assert values.check_production(given) is None
+    assert rejection(given) is None
 
 
 @pytest.mark.parametrize("bm", [BLOCK, 256])
 def test_sums_in_float32_have_the_error_of_one_rounding(bm: int) -> None:
     own = sampled(functools.partial(matmul, bm=bm), ml_dtypes.bfloat16)
-    assert values.check_production(judged_in_bfloat16(own, roundings=1)) is None
+    assert rejection(judged_in_bfloat16(own, roundings=1)) is None
 
 
 def test_a_rounding_has_an_average_error_of_one() -> None:
@@ -219,14 +229,24 @@ def test_a_rounding_has_an_average_error_of_one() -> None:
 
 
 @pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("killed", "", killed=True)])
-def test_without_a_sample_nothing_is_found(own: BlockSample | Accident) -> None:
-    assert finding(own) is None
+def test_without_a_sample_it_is_not_judged(own: BlockSample | Accident) -> None:
+    found = values.check_production(judged(own))
+    assert isinstance(found, NotJudged)
+    assert found.check is Check.VALUES
+    assert "at production size can't be computed: " in found.why
+
+
+def test_a_launch_that_hides_a_block_is_not_judged() -> None:
+    (result,) = par().results
+    own = BlockSample((dataclasses.replace(result, refused="its steps take too long"),))
+    assert isinstance(values.check_production(judged(own)), NotJudged)
+    assert rejection(judged(own, own)) is None
 
 
 def test_a_wrong_result_at_production_size_fails() -> None:
     half = functools.partial(matmul, terms=K // 2)
     given = judged(sampled(half))
-    found = values.check_production(given)
+    found = rejection(given)
     assert found is not None
     trace = launched(half).trace()
     judgement = verdict(dataclasses.replace(given, attempt=attempt(traced=trace)))
@@ -276,6 +296,73 @@ def test_kernels_in_a_chain_and_ragged_edges() -> None:
     np.testing.assert_array_equal(to_numpy(result.values), 4 * to_numpy(result.at))
 
 
+def scaled(x: Any, kernel: Callable[..., None], scratch: Any = (), before: Any = None) -> Any:
+    """A launch over 16 blocks of 8 rows; `before` is what the result holds where nothing writes."""
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    alias = {} if before is None else {1: 0}
+    return pl.pallas_call(
+        kernel,
+        grid=(16,),
+        in_specs=[spec] * (1 + len(alias)),
+        out_specs=spec,
+        out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        scratch_shapes=scratch,
+        input_output_aliases=alias,
+    )(x, *([] if before is None else [before]))
+
+
+def numbered_in_a_scope(x_ref: Any, o_ref: Any) -> None:
+    @functools.partial(pl.run_scoped, own_ref=pltpu.VMEM((8, 128), jnp.float32))
+    def _(own_ref: Any) -> None:
+        own_ref[...] = x_ref[...] * pl.program_id(0)
+        o_ref[...] = own_ref[...]
+
+
+def with_a_dead_branch(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...] * pl.program_id(0)
+
+    @pl.when(pl.program_id(0) < 0)
+    def _() -> None:
+        @pl.loop(0, 1_000_000)
+        def _(_: Any) -> None:
+            o_ref[...] += jnp.dot(x_ref[...], jnp.zeros((128, 128)))
+
+
+def through_views(x_ref: Any, o_ref: Any) -> None:
+    @pl.when(pl.program_id(0) >= 0)
+    def _() -> None:
+        o_ref.bitcast(jnp.int32)[...] = x_ref.bitcast(jnp.int32)[...]
+
+    o_ref[...] *= pl.program_id(0)
+
+
+@pytest.mark.parametrize("kernel", [numbered_in_a_scope, through_views])
+def test_scopes_and_views(kernel: Callable[..., None]) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, (128, 128)).astype(np.float32)
+    (result,) = launched(functools.partial(scaled, kernel=kernel), x).block_sample([x], 1).results
+    expected = (x.reshape(16, 8, 128) * np.arange(16).reshape(16, 1, 1)).reshape(-1)
+    np.testing.assert_array_equal(to_numpy(result.values), expected[to_numpy(result.at)])
+
+
+def test_operations_of_the_interpreter_alone_make_a_run_as_a_whole() -> None:
+    """No step of it can run alone: a CPU has no rule for the operation."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        pltpu.touch(x_ref)
+        o_ref[...] = x_ref[...]
+
+    launch, x = functools.partial(scaled, kernel=kernel), np.ones((128, 128), np.float32)
+    with pytest.raises(Exception, match="effects"):
+        launched(launch, x).block_sample([x], 1)
+
+
+def test_work_that_is_never_done_hides_no_block() -> None:
+    """If the values can't be computed because of it, the launch is not judged."""
+    x = np.ones((128, 128), np.float32)
+    sample = launched(functools.partial(scaled, kernel=with_a_dead_branch), x).block_sample([x], 1)
+    assert sample == BlockSample((), "its steps take too long")
+
+
 def copied(x: Any, rows: int = 1024, times: int = 1) -> Any:
     """A copy of the first `rows` by DMA, made several times."""
 
@@ -307,9 +394,9 @@ def test_a_kernel_that_copies_by_itself_runs_as_a_whole() -> None:
     np.testing.assert_array_equal(
         to_numpy(result.values), np.resize(CONTENTS[0], 1024 * 128)[to_numpy(result.at)]
     )
-    assert values.check_production(judged(own, own)) is None
+    assert rejection(judged(own, own)) is None
     half = sample_of_copy(functools.partial(copied, rows=512))
-    found = values.check_production(judged(half, own))
+    found = rejection(judged(half, own))
     assert found is not None
     assert "is nan, expected" in found.message
 
@@ -330,7 +417,13 @@ def test_a_large_result_is_sampled_in_all_columns() -> None:
 def test_a_long_run_is_not_begun(
     launch: Callable[..., Any], shape: tuple[int, ...], why_not: str
 ) -> None:
-    assert sample_of_copy(launch, shape) == BlockSample((), why_not)
+    assert sample_of_copy(launch, shape) == BlockSample((), why_not, too_long=True)
+
+
+def test_a_run_far_longer_than_usual_is_not_judged() -> None:
+    own = sample_of_copy(functools.partial(copied, times=300_000))
+    assert own == BlockSample((), "its steps take too long")
+    assert isinstance(values.check_production(judged(own)), NotJudged)
 
 
 @pytest.mark.parametrize("stuck", [True, False])
@@ -346,29 +439,43 @@ def test_an_exception_at_production_size_fails() -> None:
     message = "Out-of-bounds read of (0 0 hbm 1)"
     own = BlockSample(problem=Problem(Stage.RUN, "IndexError", message))
     given = judged(own, sample_of_copy(copied))
-    found = values.check_production(dataclasses.replace(given, attempt=attempt(traced=trace_at(3))))
+    found = rejection(dataclasses.replace(given, attempt=attempt(traced=trace_at(3))))
     assert found is not None
     assert found.check is Check.VALUES
     assert found.message.startswith("At production size:")
 
 
 def trace_at(*lines: int) -> Trace:
-    return dataclasses.replace(launched(matmul).trace(), lines=lines)
+    found = tuple(sorted(places(*lines)))
+    return dataclasses.replace(launched(matmul).trace(), places=found)
+
+
+def places(*lines: int) -> frozenset[OperationPlace]:
+    return frozenset(OperationPlace(line, 0) for line in lines)
 
 
 @pytest.mark.parametrize(
     ("hidden", "says"),
-    [({1, 2, 3, 9}, ""), ({1, 3}, "line 2 at"), ({3}, "lines 1 and 2 at"), (None, "")],
+    [
+        ([places(1, 2, 3, 9)], ""),
+        ([places(1), places(2, 3)], ""),
+        ([places(1, 3)], "uses line 2 at"),
+        ([places(3)], "uses lines 1 and 2 at"),
+        ([places(1, 3) | {OperationPlace(2, 8)}], "uses parts of line 2, or numbers in it, at"),
+        ([places(1, 3) | {OperationPlace(2, 0, ("1.0",))}] * 2, "uses parts of line 2, or"),
+        ([places(1, 3) | {OperationPlace(2, 0, (n,))} for n in ("1.0", "2.0")], ""),
+        ([], ""),
+    ],
 )
-def test_without_a_sample_all_lines_run_at_a_hidden_size(
-    hidden: set[int] | None, says: str
+def test_without_a_sample_all_places_run_at_a_hidden_size(
+    hidden: list[frozenset[OperationPlace]], says: str
 ) -> None:
     given = dataclasses.replace(
         judged(BlockSample((), "too long"), BlockSample((), "too long")),
         attempt=attempt(traced=trace_at(1, 2, 3)),
-        hidden_lines=lambda: None if hidden is None else frozenset(hidden),
+        hidden_places=lambda: tuple(hidden),
     )
-    found = values.check_production(given)
+    found = rejection(given)
     assert bool(found) is bool(says)
     if found:
         assert found.phrase == "untested at production size"
@@ -384,10 +491,10 @@ def test_lines_of_operations() -> None:
         return matmul(x, y)
 
     file, first = __file__, launch.__code__.co_firstlineno
-    lines = launched(launch).trace(file).lines
+    lines = {place.line for place in launched(launch).trace(file).places}
     assert first + 3 in lines
     assert {first + 1, first + 2}.isdisjoint(lines)
-    assert {body.__code__.co_firstlineno + n for n in (3, 5, 6, 10)} <= set(lines)
+    assert {body.__code__.co_firstlineno + n for n in (3, 5, 6, 10)} <= lines
 
 
 def test_blocks_of_repeated_values() -> None:
@@ -440,5 +547,5 @@ def test_all_blocks_are_fetched_of_an_array_of_which_par_fetches_all(
 ) -> None:
     """The rule where no block of the results can be computed."""
     given = evidence(attempt(), production=True, on_chips=OwnAndPar(own, par))
-    finding = values.check_production(given)
+    finding = rejection(given)
     assert (finding.phrase if finding else "") == says

@@ -84,7 +84,8 @@ def sampled(kata: Kata, seed: int) -> tuple[BlockSample, float, list[float]]:
             return found, time.process_time() - started
 
     own, seconds = sample(lambda array: array)
-    narrow = [at for at, result in enumerate(own.results) if result.values.dtype in NARROW]
+    rounded = own.results if kata.key.random is None else ()
+    narrow = [at for at, result in enumerate(rounded) if result.values.dtype in NARROW]
     exact, more = sample(widened) if narrow else (own, 0.0)
     errors = []
     for at in narrow if exact.results else ():

@@ -48,7 +48,7 @@ RIGHT: dict[str, dict[str, Callable[..., Any]]] = {
     "other unwritten memory": {"_run_question": runs_once},
     "values at production size": {
         "block_sample": lambda *_, **__: BlockSample(),
-        "lines": lambda _: None,
+        "places": lambda _: None,
     },
 }
 WRONG: dict[str, dict[str, Callable[..., Any]]] = {

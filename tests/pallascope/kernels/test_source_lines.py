@@ -138,6 +138,14 @@ def test_a_kernel_of_another_file_is_not_the_files(tmp_path: Path) -> None:
     assert call.foreign == str(other)
 
 
+@pytest.mark.parametrize("name", ["<string>", "own"])
+def test_a_kernel_that_is_compiled_from_text_is_not_the_files(name: str) -> None:
+    found: dict[str, Any] = {}
+    text = "def kernel(x_ref, o_ref):\n    o_ref[...] = x_ref[...] + 10\n"
+    exec(compile(text, name, "exec"), found)
+    assert only(launch(found["kernel"])).foreign == name
+
+
 def test_where_nobody_asks_nothing_is_said() -> None:
     call = only(shipped_matmul, file="")
     assert (call.foreign, call.line) == ("", 0)

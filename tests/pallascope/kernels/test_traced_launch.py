@@ -132,6 +132,7 @@ def adding_to(start: Callable[[], Any]) -> Callable[..., Any]:
         (lambda: jnp.zeros(X.shape, jnp.float32), True),
         (lambda: jax.lax.empty(X.shape, jnp.float32), False),
         (lambda: jax.jit(lambda: jax.lax.empty(X.shape, jnp.float32))(), False),
+        (lambda: jax.empty_ref(jax.ShapeDtypeStruct(X.shape, jnp.float32))[...], False),
     ],
 )
 def test_an_empty_array_holds_nan(start: Callable[[], Any], written: bool) -> None:
