@@ -33,7 +33,7 @@ from grader.exercise.answer_key import LAYOUT
 from pallascope.model import ArrayType, Operation, Reference
 
 LARGEST = 4
-TOTAL = 32
+TOTAL = 8
 
 IN_THE_KERNEL = "Move the computation into the kernel's body, and return the kernel's result."
 

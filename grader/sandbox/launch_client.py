@@ -405,7 +405,7 @@ class TpuLaunchClient(LaunchClient):
         if isinstance(traced, Accident) or traced.problem:
             return BlockSample((), "the launch can't be traced")
         known = of_par.results if isinstance(of_par, BlockSample) else ()
-        targets = max((result.targets for result in known), default=0)
+        targets = max((max(result.targets, 1) for result in known), default=0)
         question = SampleBlocks(*launch.about(traced), contents, seed, targets)
         mesh = self.device.mesh
         queue = self.queues.meshed if mesh else self.queues.compiling

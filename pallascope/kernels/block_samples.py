@@ -57,8 +57,9 @@ Values = np.ndarray[Any, Any]
 
 #: The largest grid whose index maps are evaluated, in steps.
 MOST_STEPS = 200_000
-#: The most that the steps of a launch may cost, in operations of matrix products: a few seconds.
-MOST_WORK = 2.5e11
+#: The most that the steps of a launch may cost, in operations of matrix products: a second or two;
+#: and that of a launch whose sample has to have the blocks of another one, which costs less.
+MOST_WORK, MOST_WORK_BESIDE = 6e10, 2.5e11
 #: The most steps that run for one block because scratch may carry something over.
 MOST_CARRIED = 64
 #: The most bytes of arrays that operations around the kernels take and return as a whole.
@@ -207,16 +208,18 @@ class Work:
     """The work that may still be done."""
 
     left: float = MOST_WORK
+    spent: float = 0.0
 
     def spend(self, amount: float) -> None:
         """Raises NotSampled if that is too much."""
         if amount > self.left:
             raise NotSampled("its steps take too long")
         self.left -= amount
+        self.spent += amount
 
     def is_small(self) -> bool:
         """Whether little has been spent."""
-        return MOST_WORK - self.left < SMALL_WORK
+        return self.spent < SMALL_WORK
 
 
 #: The largest work of a kernel that runs as a whole, and the most operations on its memory: each
@@ -278,11 +281,9 @@ class _Body(Evaluator):
             return bind(eqn, inputs)
         if (inner := called(eqn)) is not None:
             return self.evaluate(inner, inputs)
-        if not inside.isdisjoint(OF_GENERATORS):
-            raise NotSampled(f"it draws random bits inside of a {name}")
         if name == "cond":
-            branches = [lambda *args, b=b: self.evaluate(b, args) for b in params["branches"]]
-            return lax.switch(inputs[0], branches, *inputs[1:])
+            branches = [functools.partial(self._with_state, b) for b in params["branches"]]
+            return self._goes_on(lax.switch(inputs[0], branches, self._state(), *inputs[1:]))
         if name == "scan":
             return self._scan(eqn, inputs)
         if name == "while":
@@ -297,22 +298,43 @@ class _Body(Evaluator):
         params = eqn.params
 
         def turn(carry: Any, rows: Any) -> Any:
-            results = self.evaluate(params.get("jaxpr", inner), [*inputs[:fixed], *carry, *rows])
-            return results[:count], results[count:]
+            state, *carried = carry
+            given = [*inputs[:fixed], *carried, *rows]
+            results = self._with_state(params.get("jaxpr", inner), state, *given)
+            return results[: 1 + count], results[1 + count :]
 
         carry, rows = inputs[fixed : fixed + count], inputs[fixed + count :]
-        carry, made = lax.scan(turn, carry, rows, params["length"], params["reverse"])
-        return [*carry, *made]
+        begin = [self._state(), *carry]
+        carry, made = lax.scan(turn, begin, rows, params["length"], params["reverse"])
+        return self._goes_on([*carry, *made])
 
     def _while(self, eqn: core.JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
         first = eqn.params["cond_nconsts"]
         fixed = first + eqn.params["body_nconsts"]
         stop, inner = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
-        return lax.while_loop(
-            lambda carry: self.evaluate(stop, [*inputs[:first], *carry])[0],
-            lambda carry: self.evaluate(inner, [*inputs[first:fixed], *carry]),
-            inputs[fixed:],
+        return self._goes_on(
+            lax.while_loop(
+                lambda carry: self.evaluate(stop, [*inputs[:first], *carry[1:]])[0],
+                lambda carry: self._with_state(inner, carry[0], *inputs[first:fixed], *carry[1:]),
+                [self._state(), *inputs[fixed:]],
+            )
         )
+
+    # A generator's state goes through branches and loops, before all other values.
+
+    def _state(self) -> Any:
+        return self.generator.state
+
+    def _with_state(self, inner: Any, state: Any, *inputs: Any) -> list[Any]:
+        """The results of a branch or a turn, after the generator's new state."""
+        self.generator.state = state
+        results = self.evaluate(inner, inputs)
+        return [self.generator.state, *results]
+
+    def _goes_on(self, results: Sequence[Any]) -> Sequence[Any]:
+        """The results without the generator's state, with which it goes on."""
+        self.generator.state, *others = results
+        return others
 
     def _run_scoped(self, eqn: core.JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
         """The results of a scope, with the new values of what it closes over; buffers hold NaN."""

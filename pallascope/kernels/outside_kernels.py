@@ -33,6 +33,8 @@ from pallascope.kernels.block_samples import (
     MOST_BYTES,
     MOST_ELEMENTS,
     MOST_IN_BLOCKS,
+    MOST_WORK,
+    MOST_WORK_BESIDE,
     KernelOutput,
     NotSampled,
     Repeated,
@@ -326,8 +328,8 @@ class _Outside(Evaluator):
 
     seed: int
     targets: int
+    work: Work
     other: bool
-    work: Work = field(default_factory=Work)
     filled: bool = False
     bytes: int = 0
 
@@ -495,11 +497,12 @@ def block_sample(
 def _results(
     closed: core.ClosedJaxpr, inputs: Sequence[Values | Repeated], seed: int, targets: int
 ) -> list[ResultSample]:
-    outside = _Outside(seed, targets, other=False)
+    most = MOST_WORK_BESIDE if targets else MOST_WORK
+    outside = _Outside(seed, targets, Work(most), other=False)
     values = outside.computed(outside.evaluate(closed, inputs))
     others: Sequence[Any] = values
     if outside.filled:
-        again = _Outside(seed, targets, other=True)
+        again = _Outside(seed, targets, Work(most), other=True)
         others = again.computed(again.evaluate(closed, inputs))
     return [
         _direct(root, seed, targets)
@@ -549,8 +552,9 @@ def _spread(size: int, seed: int, most: int = MOST_ELEMENTS) -> tuple[int, int]:
     The distance is odd, so not all of them are in one column.
     """
     every = max(-(-size // most), 1) | 1
-    start = int(np.random.default_rng(seed).integers(every))
-    return every, min(start, max(size - 1, 0))
+    # One element is in all samples of results of this size, whatever their distances.
+    common = int(np.random.default_rng(seed).integers(max(size, 1)))
+    return every, common % every
 
 
 def _sample(at: Values, values: Values) -> ResultSample:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -253,39 +253,45 @@ OF_GENERATORS = ("prng_seed", "prng_random_bits", "random_bits", "stochastic_rou
 
 @dataclass(slots=True)
 class TracedGenerator:
-    """A generator for a kernel's body that is traced as a jax.numpy program, without branches.
+    """A generator for a kernel's body that is traced as a jax.numpy program.
 
-    Its bits differ from those of the interpreter, and have the same properties.
+    Its bits differ from those of the interpreter, and have the same properties. `state` is
+    uint32[2]; it may be carried through loops. None if nothing has seeded it.
     """
 
-    words: Sequence[Any] = ()
-    draws: int = 0
+    state: jax.Array | None = None
 
     def operation(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> Sequence[Any]:
         """The results of one of OF_GENERATORS. Raises NotSeeded."""
         params = eqn.params
         match eqn.primitive.name:
             case "prng_seed":
-                self.words, self.draws = inputs, 0
+                self._seed(inputs)
                 return []
             case "prng_random_bits":
-                return [lax.bitcast_convert_type(self._drawn(params["shape"]), jnp.int32)]
+                struct = array_struct(eqn.outvars[0])
+                return [lax.bitcast_convert_type(self._drawn(struct.shape), struct.dtype)]
             case "stochastic_round":
                 return [stochastically_rounded(*inputs, target_dtype=params["target_dtype"])]
-        words = jax.random.key_data(inputs[0]).reshape(-1)
-        self.words, self.draws = list(words), 0
-        bits = self._drawn(params["shape"])
-        return [bits.astype(f"uint{params['bit_width']}")]
+        self._seed(jax.random.key_data(inputs[0]).reshape(-1))
+        return [self._drawn(params["shape"]).astype(f"uint{params['bit_width']}")]
+
+    def _seed(self, words: Iterable[Any]) -> None:
+        key = jax.random.key(0, impl=_KEYS)
+        for word in words:
+            key = jax.random.fold_in(key, jnp.asarray(word).astype(jnp.uint32))
+        self.state = jax.random.key_data(key)
 
     def _drawn(self, shape: tuple[int, ...]) -> jax.Array:
         """uint32[shape], and the generator goes on."""
-        if not len(self.words):
+        if self.state is None:
             raise NotSeeded
-        key = jax.random.key(self.draws, impl="threefry2x32")
-        for word in self.words:
-            key = jax.random.fold_in(key, jnp.asarray(word).astype(jnp.uint32))
-        self.draws += 1
-        return jax.random.bits(key, shape, jnp.uint32)
+        key, here = jax.random.split(jax.random.wrap_key_data(self.state, impl=_KEYS))
+        self.state = jax.random.key_data(key)
+        return jax.random.bits(here, shape, jnp.uint32)
+
+
+_KEYS = "threefry2x32"
 
 
 #: The first seeds are compared on all grid steps. Training counts its seeds up.
