@@ -30,7 +30,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.extend import core
 
-from pallascope.kernels.evaluator import Env, Evaluator, bind, retraced
+from pallascope.kernels.evaluator import Env, Evaluator, bind
 from pallascope.kernels.index_maps import positions_of
 from pallascope.kernels.interpreter import without_views
 from pallascope.kernels.jaxprs import (
@@ -514,10 +514,7 @@ class SampledKernel:
     @functools.cached_property
     def _without_refs(self) -> core.ClosedJaxpr:
         with self._mapping.trace_env():
-            kernel = discharged(core.ClosedJaxpr(without_views(self._body), ()))
-            if "delay" in primitives(kernel.jaxpr):  # it has no results, and no rule for a CPU
-                return retraced(kernel, {"delay": lambda *_: ()})
-            return kernel
+            return discharged(core.ClosedJaxpr(without_views(self._body), ()))
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:

@@ -493,11 +493,18 @@ def _stored(contents: jax.Array, transforms: Sequence[Any], value: jax.Array) ->
     return old, new.reshape(contents.shape)
 
 
+#: pltpu.touch, pltpu.trace_value and pl.delay: they change no value, and have no rule on a CPU.
+_WITHOUT_RESULTS = ("add_dependency", "trace_value", "delay")
+
+
 def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
     """Equations that read or write a buffer as a whole, in place of one that goes through a view.
 
+    Operations for the compiler or a profiler are left out.
     If jax keeps the used parts elsewhere, the equation stays, and the interpreter refuses it.
     """
+    if eqn.primitive.name in _WITHOUT_RESULTS and not eqn.outvars:
+        return []
     if eqn.primitive.name not in ("get", "swap"):
         return [eqn]
     ref, *values = eqn.invars[: 2 if eqn.primitive.name == "swap" else 1]
@@ -535,7 +542,7 @@ def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
 
 
 def without_views(jaxpr: core.Jaxpr) -> core.Jaxpr:
-    """A body whose equations, also inner ones, read and write buffers as a whole, not views."""
+    """A body whose equations, also inner ones, are those of `_through_views`."""
 
     def viewless(param: Any) -> Any:
         if isinstance(param, core.ClosedJaxpr):

@@ -348,11 +348,11 @@ def test_operations_of_the_interpreter_alone_make_a_run_as_a_whole() -> None:
     """No step of it can run alone: a CPU has no rule for the operation."""
 
     def kernel(x_ref: Any, o_ref: Any) -> None:
-        pltpu.touch(x_ref)
-        o_ref[...] = x_ref[...]
+        both = pltpu.pack_elementwise([x_ref[...]] * 2, packed_dtype=jnp.bfloat16)
+        o_ref[...] = x_ref[...] + both.astype(jnp.float32)
 
     launch, x = functools.partial(scaled, kernel=kernel), np.ones((128, 128), np.float32)
-    with pytest.raises(Exception, match="effects"):
+    with pytest.raises(Exception, match="pack_elementwise"):
         launched(launch, x).block_sample([x], 1)
 
 

@@ -56,8 +56,10 @@ WRONG = {
     "with an operation that no interpreter has": (
         "row_softmax",
         STORES,
-        f"pltpu.touch(x_ref) if x_ref.shape[1] > 9999 else None\n    {STORES}",
-        "effects",
+        "two = [x_ref[...].astype(jnp.float32)] * 2\n    if x_ref.shape[1] > 9999:\n"
+        "        e += pltpu.pack_elementwise(two, packed_dtype=jnp.bfloat16).astype(jnp.float32)\n"
+        f"    {STORES}",
+        "pack_elementwise",
     ),
     "behind work that is never done": (
         "row_softmax",
