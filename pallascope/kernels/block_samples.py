@@ -35,6 +35,7 @@ from pallascope.kernels.index_maps import positions_of
 from pallascope.kernels.interpreter import without_views
 from pallascope.kernels.jaxprs import (
     IN_HBM,
+    SOME_TURNS,
     array_struct,
     called,
     discharged,
@@ -42,9 +43,10 @@ from pallascope.kernels.jaxprs import (
     loop_carried,
     loop_constants,
     memory_space,
+    most_of,
     primitives,
 )
-from pallascope.kernels.operation_counts import SOME_TURNS, most_of, work_of
+from pallascope.kernels.operation_counts import work_of
 from pallascope.kernels.pallas_params import (
     block_size,
     body,
@@ -238,15 +240,15 @@ def run_inputs(
     Raises NotSampled if it takes too long, or if an input is too large.
     """
     size = sum(math.prod(each.shape) * each.dtype.itemsize for each in arrays)
-    times = max([size / MOST_BYTES, *map(_length, kernels)])
+    times = max([size / MOST_BYTES, *map(run_length, kernels)])
     if times > 1:
         kind = TooLong if times < USUAL else NotSampled
         raise kind("its inputs are too large" if size > MOST_BYTES else "its steps take too long")
     return list(map(whole, arrays))
 
 
-def _length(kernel: core.JaxprEqn) -> float:
-    """The work of a run of a kernel as a whole, as a part of the most that is done."""
+def run_length(kernel: core.JaxprEqn) -> float:
+    """The work of a run of a kernel as a whole, as a part of the most at production size."""
     sizes = grid_mapping(kernel).grid if is_pallas_call(kernel) else ()
     steps = math.prod(size if isinstance(size, int) else SOME_TURNS for size in sizes)
     accesses = steps * most_of(body(kernel), _is_access)

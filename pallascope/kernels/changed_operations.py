@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 
+from pallascope.kernels.block_samples import run_length
 from pallascope.kernels.edges_of_mosaic import replaced_by, rewriting
 from pallascope.kernels.evaluator import bind
 from pallascope.kernels.jaxprs import CALLS, Shaped, Site, array_struct, primitives, sites
@@ -76,6 +77,8 @@ def _any_new_nan(result: jax.Array, operands: Sequence[jax.Array]) -> jax.Array:
 
 #: The most changes of a launch that are tried: each compiles it once.
 MOST_REPAIRS = 8
+#: The length of all their runs together, in that of the longest run at production size.
+MOST_LENGTH = 0.12
 Replacement = Callable[[core.JaxprEqn], Sequence[core.JaxprEqn]]
 
 
@@ -106,8 +109,9 @@ class Repair:
 
 
 def repairs(kernels: Sequence[core.JaxprEqn], file: str) -> list[Repair]:
-    """The changes of operations in lines of `file`, at most MOST_REPAIRS, the likeliest first.
+    """The changes of operations in lines of `file`, the likeliest first: at most MOST_REPAIRS.
 
+    There are fewer for a long run, since each change needs one, but at least one.
     No condition changes in a kernel that copies or waits by itself, since it might wait for ever.
     """
     found: dict[tuple[int, int, str], list[tuple[core.JaxprEqn, Replacement]]] = {}
@@ -133,7 +137,8 @@ def repairs(kernels: Sequence[core.JaxprEqn], file: str) -> list[Repair]:
         for (_, line, change), every in sorted(found.items(), key=lambda each: each[0])
         for some in ([every] if len(every) == 1 else [every, *([one] for one in every)])
     )
-    return list(itertools.islice(made, MOST_REPAIRS))
+    length = max(sum(map(run_length, kernels)), MOST_LENGTH / MOST_REPAIRS)
+    return list(itertools.islice(made, max(1, int(MOST_LENGTH / length))))
 
 
 def _line(site: Site, file: str) -> int:

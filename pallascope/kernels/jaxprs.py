@@ -186,6 +186,28 @@ def has_effects(eqn: core.JaxprEqn) -> bool:
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
+#: The turns of a loop that depends on data.
+SOME_TURNS = 8
+_LOOPS = ("scan", "while")
+
+
+def most_of(
+    jaxpr: core.Jaxpr, cost: Callable[[core.JaxprEqn, bool], float], in_loop: bool = False
+) -> float:
+    """The most that one run of a jaxpr costs: of a condition's branches, the dearest counts.
+
+    `cost` takes an equation without the jaxprs inside it, and whether a loop repeats it.
+    """
+    total = 0.0
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        turns = eqn.params["length"] if name == "scan" else SOME_TURNS if name == "while" else 1
+        parts = [most_of(inner, cost, in_loop or name in _LOOPS) for inner in inner_jaxprs(eqn)]
+        together = max if name == "cond" and parts else sum
+        total += cost(eqn, in_loop) + turns * together(parts)
+    return total
+
+
 def rewritten(
     jaxpr: core.Jaxpr,
     replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],

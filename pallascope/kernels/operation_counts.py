@@ -20,6 +20,7 @@ from pallascope.kernels.jaxprs import (
     Shaped,
     array_struct,
     inner_jaxprs,
+    most_of,
     passed,
     repetitions,
     sites,
@@ -192,8 +193,6 @@ def _terms(eqn: core.JaxprEqn) -> Iterator[int]:
         yield shapes[2][0] if shapes[2] else 1
 
 
-#: The turns of a loop that depends on data.
-SOME_TURNS = 8
 #: A copied element takes as long as this many operations of a matrix product.
 COPIED = 4
 #: As COPIED, for an elementwise operation; in a loop; of a dtype that the CPU emulates.
@@ -208,24 +207,6 @@ def work_of(jaxpr: core.Jaxpr) -> float:
     return most_of(jaxpr, _work_of_one)
 
 
-def most_of(
-    jaxpr: core.Jaxpr, cost: Callable[[core.JaxprEqn, bool], float], in_loop: bool = False
-) -> float:
-    """The most that one run of a jaxpr costs: of a condition's branches, the dearest counts.
-
-    `cost` takes an equation without the jaxprs inside it, and whether a loop repeats it.
-    """
-    total = 0.0
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        turns = eqn.params["length"] if name == "scan" else SOME_TURNS if name == "while" else 1
-        parts = [most_of(inner, cost, in_loop or name in _LOOPS) for inner in inner_jaxprs(eqn)]
-        together = max if name == "cond" and parts else sum
-        total += cost(eqn, in_loop) + turns * together(parts)
-    return total
-
-
-_LOOPS = ("scan", "while")
 _COPIES = ("broadcast_in_dim", "dynamic_slice", "get", "reshape", "slice", "squeeze", "swap")
 #: Operations in place, and the operand with the new values.
 _UPDATES = {"dynamic_update_slice": 1, "scatter": 2}
