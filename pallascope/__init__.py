@@ -3,7 +3,7 @@
 It knows nothing of katas; `grader` does, and imports it. README.md has examples of the names below.
 
 model           values that all rooms share: kernels, faults and observations as data
-tools           arrays and frozen values as bytes, text, Python files, the terminal
+tools           arrays and frozen values as bytes, text, Python files
 
 kernels         a function's kernels as data; the strict interpreter; a traced launch as bytes
 tpu             the TPU's compiler, its schedule executed, predicted times, advice

@@ -19,6 +19,7 @@ gpu_interpreted         ★ Is it right in Mosaic GPU's interpreter, and by more
 lowers                  ★★ Are block shapes legal, and does Mosaic lower the kernel?
 numbers_and_tests       Katas without a kernel: predicted numbers, and a learner's test
 phrasing                Small pieces of prose that several checks share
+production_values       ★ Are the values right at production size, as far as they are computed?
 random_statistics       Statistics of random results: bounds, frequencies, repetition
 randomness              ★ Are random results distributed as they should be?
 shapes_and_dtypes       ★ Does the launch return the annotated shapes and dtypes?

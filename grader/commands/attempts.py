@@ -21,7 +21,7 @@ from grader.record.ledger import Ledger, read_ledger
 from grader.record.status import FileState, KataStatus, all_statuses, status_of
 from grader.report.maps import status_text
 from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
-from pallascope.tools.terminal import print_line
+from pallascope.tools.text import print_line
 
 
 def reset_arguments(parser: argparse.ArgumentParser) -> None:

@@ -67,8 +67,7 @@ from grader.exercise.repository import matching
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
 from grader.verdict import MAX_STARS
 from pallascope.tools.files import replace_text
-from pallascope.tools.terminal import print_line, show
-from pallascope.tools.text import printable
+from pallascope.tools.text import print_line, printable, show
 from pallascope.tpu.chips import CHIPS, DEFAULT
 
 

@@ -19,7 +19,7 @@ from grader.exercise.repository import STATE
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
 from grader.report.completion import cost_comparison, solved_text
-from pallascope.tools.terminal import print_line, show
+from pallascope.tools.text import print_line, show
 
 FILE = "hints.json"
 

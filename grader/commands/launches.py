@@ -35,8 +35,7 @@ from grader.view.launch_view import gather, page
 from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of
-from pallascope.tools.terminal import print_line, show
-from pallascope.tools.text import format_time
+from pallascope.tools.text import format_time, print_line, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.launch_screen import Launch, Side, baselines_screen, screen

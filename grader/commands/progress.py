@@ -37,7 +37,7 @@ from grader.report.maps import (
 )
 from grader.report.progress_exports import history_text, write_badge
 from grader.tools.git import GitError, git_in
-from pallascope.tools.terminal import show
+from pallascope.tools.text import show
 
 
 def progress_arguments(parser: argparse.ArgumentParser) -> None:

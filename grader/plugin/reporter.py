@@ -25,7 +25,7 @@ from grader.report.session_standings import SessionStandings, Standing, standing
 from grader.verdict import Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error
-from pallascope.tools.terminal import encodable, render_text
+from pallascope.tools.text import encodable, render_text
 
 ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller
 

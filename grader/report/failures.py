@@ -11,7 +11,7 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.verdict import Check, Grade
-from pallascope.tools.terminal import encodable
+from pallascope.tools.text import encodable
 
 _WORD = re.compile(r"[^\W\d]+")
 

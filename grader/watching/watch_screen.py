@@ -16,7 +16,7 @@ from rich.text import Text
 from grader.report.maps import lacks_third_star, not_solved_message, sign_of, stars_of
 from grader.report.session_standings import Standing
 from grader.verdict import State
-from pallascope.tools.terminal import show
+from pallascope.tools.text import show
 
 
 @dataclass(frozen=True, slots=True)

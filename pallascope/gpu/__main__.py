@@ -24,7 +24,7 @@ from pallascope.gpu.gpu_screen import screen
 from pallascope.gpu.gpus import CHIPS, DEFAULT, named, traced_for
 from pallascope.gpu.toolchain import NotInstalled
 from pallascope.tools.files import Function, exit_code, function_at
-from pallascope.tools.terminal import show
+from pallascope.tools.text import show
 from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu.call_arguments import CallArguments, call_of
 

@@ -71,7 +71,7 @@ MOST_BYTES = 256 << 20
 MOST_ELEMENTS, MOST_IN_BLOCKS = 1 << 20, 1 << 22
 #: Blocks with the first targets are always computed; with the others, while the work is small.
 FIRST_TARGETS, ALL_TARGETS = 4, 18
-SMALL_WORK = 3e9
+SMALL_WORK = 2e10
 #: The most steps that run for a result that needs all blocks.
 MOST_ALL_STEPS = 2048
 

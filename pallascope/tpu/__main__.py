@@ -20,7 +20,7 @@ from rich.progress import track
 from rich.text import Text
 
 from pallascope.tools.files import Function, exit_code, function_at, user_line
-from pallascope.tools.terminal import show
+from pallascope.tools.text import show
 from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu import compile_process, compiler
 from pallascope.tpu.block_rules import block_paragraphs, refused_blocks, refused_blocks_phrase

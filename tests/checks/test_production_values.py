@@ -15,7 +15,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks import values
+from grader.checks import production_values
 from grader.checks.compare import average_error
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Roundings
@@ -138,7 +138,7 @@ def judged_in_bfloat16(
 
 
 def rejection(given: TpuEvidence) -> Finding | None:
-    found = values.check_production(given)
+    found = production_values.check_production(given)
     assert not isinstance(found, NotJudged)
     return found
 
@@ -230,7 +230,7 @@ def test_a_rounding_has_an_average_error_of_one() -> None:
 
 @pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("killed", "", killed=True)])
 def test_without_a_sample_it_is_not_judged(own: BlockSample | Accident) -> None:
-    found = values.check_production(judged(own))
+    found = production_values.check_production(judged(own))
     assert isinstance(found, NotJudged)
     assert found.check is Check.VALUES
     assert "at production size can't be computed: " in found.why
@@ -239,7 +239,7 @@ def test_without_a_sample_it_is_not_judged(own: BlockSample | Accident) -> None:
 def test_a_launch_that_hides_a_block_is_not_judged() -> None:
     (result,) = par().results
     own = BlockSample((dataclasses.replace(result, refused="its steps take too long"),))
-    assert isinstance(values.check_production(judged(own)), NotJudged)
+    assert isinstance(production_values.check_production(judged(own)), NotJudged)
     assert rejection(judged(own, own)) is None
 
 
@@ -423,7 +423,7 @@ def test_a_long_run_is_not_begun(
 def test_a_run_far_longer_than_usual_is_not_judged() -> None:
     own = sample_of_copy(functools.partial(copied, times=300_000))
     assert own == BlockSample((), "its steps take too long")
-    assert isinstance(values.check_production(judged(own)), NotJudged)
+    assert isinstance(production_values.check_production(judged(own)), NotJudged)
 
 
 @pytest.mark.parametrize("stuck", [True, False])

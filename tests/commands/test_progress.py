@@ -24,7 +24,7 @@ from grader.record.history import (
 from grader.record.ledger import HEADER, LEDGER, read_ledger
 from grader.report.progress_exports import history_text
 from grader.tools.git import Git, git_in
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 from tests.support.repositories import ROOT, Clone, Shop
 
 TODAY = datetime.date(2026, 11, 20)

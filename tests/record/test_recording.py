@@ -36,7 +36,7 @@ from grader.verdict import (
     State,
 )
 from pallascope.model import Mode
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 

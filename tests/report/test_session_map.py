@@ -23,7 +23,7 @@ from grader.verdict import (
     NotJudged,
     State,
 )
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 
 PHRASE = (
     "bm=8: every element of o_ref is off by the same factor, 1.5, on all of the grid's steps, so"

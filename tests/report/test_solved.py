@@ -13,7 +13,7 @@ from grader.report.completion import (
     solved_text,
 )
 from grader.verdict import Cost, Grade, State
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 from tests.support.repositories import Repository
 
 WORDS = "word " * 19 + "word\n"

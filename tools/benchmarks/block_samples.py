@@ -38,7 +38,7 @@ simulate_devices()  # for launches for a mesh
 import numpy as np  # noqa: E402
 
 from grader.checks.compare import NARROW, average_error, explained_error  # noqa: E402
-from grader.checks.values import common_elements  # noqa: E402
+from grader.checks.production_values import common_elements  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import hidden_cases  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402

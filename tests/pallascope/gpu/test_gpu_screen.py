@@ -7,7 +7,7 @@ from rich.console import Group
 from pallascope.gpu.gpu_screen import measured
 from pallascope.gpu.gpus import CHIPS, peaks_of
 from pallascope.model import GpuTimes, Times
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 
 OWN, PAR = Times(2e-3, 1.9e-3, 2.5e-3, 20), Times(1e-3, 1e-3, 1e-3, 20)
 H100 = CHIPS["h100"].title

@@ -10,7 +10,7 @@ from pallascope.model import (
     Measured,
     MeasuredProgram,
 )
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 from pallascope.tpu.launch_screen import baselines_screen
 
 NORM = MeasuredProgram(

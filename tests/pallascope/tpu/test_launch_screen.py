@@ -10,7 +10,7 @@ import pytest
 from rich.console import RenderableType
 
 from pallascope.model import Role
-from pallascope.tools.terminal import render_text
+from pallascope.tools.text import render_text
 from pallascope.tpu import Prediction
 from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.compiler import Estimate
