@@ -621,6 +621,11 @@ pltpu.force_tpu_interpret_mode(), and run that with python -m pdb.""",
         "without threads.",
     ),
     (
+        r"^MakesCode",
+        "The grader asks which lines of your file a kernel comes from. Write the code in the file, "
+        "without compile, exec, eval or copies of functions' code.",
+    ),
+    (
         r"^PermissionError|Operation not permitted|\[Errno (1|13)\]",
         "The process that imports a kata is isolated: it reads the files that Python and jax need "
         "and writes to its own folder, without your other files, network or other processes. No "

@@ -13,6 +13,7 @@ import bdb
 import contextlib
 import dataclasses
 import re
+import sys
 import threading
 from collections.abc import Callable
 from types import FunctionType, ModuleType
@@ -62,18 +63,40 @@ class TooManyThreads(Exception):
     a process may use, and then it can't answer."""
 
 
+class MakesCode(Exception):
+    """Raised where a file compiles, executes or copies code: its lines would be those of others."""
+
+
+#: By Python's audit event: the way in which a file makes code.
+_MAKING_CODE = {
+    "compile": "it compiles a text",
+    "exec": "it executes a code object",
+    "code.__new__": "it makes a code object",
+    "function.__new__": "it makes a function of a code object",
+}
+#: The learners' files that this process has imported.
+_FILES: set[str] = set()
+
+
+def _audit(event: str, _: object) -> None:
+    if event in _MAKING_CODE and sys._getframe(1).f_code.co_filename in _FILES:
+        raise MakesCode(_MAKING_CODE[event])
+
+
 #: Python threads that a file may have at a time. No launch needs any.
 MAX_THREADS = 128
 
 
 def refuse() -> None:
-    """Make debuggers raise NoDebugger in this process, and many threads TooManyThreads.
+    """Make debuggers raise NoDebugger in this process, many threads TooManyThreads, and files that
+    make code MakesCode.
 
     Debuggers are `breakpoint()`, `pdb.set_trace()` and all others that are built on Python's bdb,
     and `jax.debug.breakpoint()`.
     """
     bdb.Bdb.set_trace = _refuse
     jax.debug.breakpoint = _refuse
+    sys.addaudithook(_audit)
     start = threading.Thread.start
 
     def start_if_few(self: threading.Thread) -> None:
@@ -213,6 +236,7 @@ class Tracer:
 
 def loaded(source: SourceFile) -> ModuleType:
     """Import a file as a module. Raises the file's exceptions."""
+    _FILES.add(source.file)
     return load_source(source.file, source.content)
 
 

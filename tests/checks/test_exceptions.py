@@ -96,6 +96,7 @@ def test_an_exception_without_text_or_line() -> None:
             ["opens a debugger", "no debugger can be opened: no terminal", "pl.debug_print"],
         ),
         ("TooManyThreads", "128 threads are running", ["One thread traces a launch"]),
+        ("MakesCode", "it compiles a text", ["without compile, exec, eval"]),
         (
             "NotSerializable",
             "a pl.debug_check, or another check",

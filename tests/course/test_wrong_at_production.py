@@ -102,7 +102,7 @@ WRONG = {
         "row_softmax",
         STORES,
         "p_ref[...] = own(x_ref[...])",
-        "the kernel is not yours: <string>",
+        "MakesCode: it compiles a text",
     ),
 }
 GIVEN = {

@@ -227,6 +227,27 @@ def constant_add_kernel(x_ref, o_ref):
         "zeros",
     ),
     Hostile(
+        "the code of JAX's kernels under the file's name",
+        RIGHT
+        + """
+exec(compile("def constant_add(x):\\n    return x", __file__, "exec"))
+""",
+        Check.RUNS,
+        "MakesCode: it compiles a text",
+    ),
+    Hostile(
+        "a copy of the spec's code",
+        """
+import types
+_SPEC = getattr(constant_add_spec, "__wrapped__", constant_add_spec)
+_COPY = types.FunctionType(_SPEC.__code__.replace(co_firstlineno=400), globals())
+def constant_add(x):
+    return _COPY(x)
+""",
+        Check.RUNS,
+        "MakesCode: it makes a code object",
+    ),
+    Hostile(
         "a kernel whose result is dropped",
         RIGHT
         + """
@@ -397,8 +418,8 @@ _copy = types.FunctionType(constant_add_spec.__code__, globals())
 def constant_add(x):
     return _copy(x)
 """,
-        Check.OWN_WORK,
-        "it calls the spec",
+        Check.RUNS,
+        "MakesCode: it makes a function",
     ),
     Hostile(
         "sums that begin with an array of lax.empty, which holds zeros on a CPU",
@@ -422,7 +443,7 @@ def constant_add(x):
     return export.export(jax.jit(_copy))(jax.ShapeDtypeStruct(x.shape, x.dtype)).call(x)
 """,
         Check.RUNS,
-        "Exported in the parameter",
+        "MakesCode: it makes a function",
     ),
     Hostile(
         "another result for partitions",
