@@ -225,12 +225,17 @@ LEAST_SENT = 0.5
 
 
 def check_sends(evidence: TpuEvidence) -> Finding | None:
-    """Reject kernels that send less than the solution's do: XLA sends the rest around them."""
+    """Reject kernels that send less than the solution's do, or get what those send from XLA."""
     own, par = evidence.own_on_chips(), evidence.par_on_chips()
     if isinstance(own, Accident) or isinstance(par, Accident):
         return None
     sent, least = (_sent_by_kernels(side.on(evidence.chips[0])) for side in (own, par))
-    if sent is None or least is None or sent >= LEAST_SENT * least:
+    if sent is None or not least:
+        return None
+    for name, mine, theirs in zip(evidence.reference.names, own.cuts, par.cuts, strict=False):
+        if mine is not None and theirs is not None and mine != theirs and any(theirs):
+            return _other_parts(name)
+    if sent >= LEAST_SENT * least:
         return None
     bytes_sent = format_bytes(sent) if sent else "nothing"
     parts = [
@@ -250,6 +255,19 @@ def check_sends(evidence: TpuEvidence) -> Finding | None:
     ]
     phrase = f"the kernel sends {sent / least:.0%} of the solution's bytes"
     return Finding(Check.PALLAS_USED, phrase, "\n".join(parts))
+
+
+def _other_parts(name: str) -> Finding:
+    parts = [
+        f"in_specs gives each chip another part of {name} than the solution does.",
+        paragraph(
+            "why",
+            f"Each chip begins with its own part of {name}. XLA sends the parts of others that "
+            "in_specs asks for. This kata's kernel is to send them.",
+        ),
+        paragraph("try", "Leave in_specs as it was given, and send in the kernel."),
+    ]
+    return Finding(Check.PALLAS_USED, f"XLA sends parts of {name}", "\n".join(parts))
 
 
 def _sent_by_kernels(kernels: Sequence[Prediction]) -> int | None:

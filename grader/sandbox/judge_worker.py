@@ -403,7 +403,8 @@ def _predicted(question: Predict) -> OnChip:
         predicted = predictions_of_launch(
             launch, values, question.device.chip, question.events, axes
         )
-        return OnChip(None, predicted, launch.collectives(axes, question.source.file))
+        around = launch.collectives(axes, question.source.file)
+        return OnChip(None, predicted, around, launch.cuts(axes))
     return OnChip(caught.problem)
 
 

@@ -362,15 +362,15 @@ class TpuLaunchClient(LaunchClient):
             return traced
         if traced.problem:
             return OnChip(traced.problem)
-        predictions, collectives = [], ()
+        predictions, collectives, cuts = [], (), ()
         for chip in self.chips:
             question = self._predict(traced, chip)
             on_chip = expected(OnChip, self.queues.compiling.answer(question, self.seconds))
             if isinstance(on_chip, Accident) or on_chip.problem:
                 return on_chip
             predictions += on_chip.predictions
-            collectives = on_chip.collectives
-        return OnChip(None, tuple(predictions), collectives)
+            collectives, cuts = on_chip.collectives, on_chip.cuts
+        return OnChip(None, tuple(predictions), collectives, cuts)
 
     def followed(self) -> LaunchMotion | Accident:
         """The blocks of the launch, step by step."""

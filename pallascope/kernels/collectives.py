@@ -40,15 +40,13 @@ from pallascope.model import (
     RESHARDING,
     Axes,
     Collective,
+    Cut,
     RunCount,
 )
 
 _CONSTRAINT = "sharding_constraint"
 #: Operations that move elements even if the shape stays.
 _MIXED = ("transpose", "dot_general", "reshape")
-
-#: For each dimension of an array, the mesh axes that cut it, outermost first.
-Cut = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +70,19 @@ def resharded(closed: core.ClosedJaxpr, axes: Axes) -> list[Resharded]:
     return reader.found
 
 
+def cuts_of_inputs(closed: core.ClosedJaxpr, axes: Axes) -> tuple[Cut | None, ...]:
+    """How the first `shard_map` that takes an input of a launch cuts it; None if unknown."""
+    reader = _ShardingReader(dict(axes))
+    reader.evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
+    return tuple(reader.first.get(id(var)) for var in closed.jaxpr.invars)
+
+
 class _ShardingReader(Evaluator):
     """Reads a launch outside of its `shard_map`s. A value is the cut of an array."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.found: list[Resharded] = []
+        self.first: dict[int, Cut] = {}  # by the id of a variable
         self._sizes = sizes
 
     def constant(self, value: Any) -> None:
@@ -96,6 +102,9 @@ class _ShardingReader(Evaluator):
         inner = inner_jaxprs(eqn)
         if len(inner) == 1 and len(inner[0].invars) == len(inputs):
             results = self.evaluate(inner[0], inputs)
+            for var, own in zip(eqn.invars, inner[0].invars, strict=True):
+                if id(own) in self.first:
+                    self.first.setdefault(id(var), self.first[id(own)])
             return results if len(results) == len(unknown) else unknown
         return unknown if inner else [_followed(eqn, inputs)] * len(unknown)
 
@@ -104,6 +113,7 @@ class _ShardingReader(Evaluator):
             return
         if (before := env.get(var)) is None:
             env[var] = cut
+            self.first.setdefault(id(var), cut)
         elif before != cut:
             array: Any = var.aval
             sent = round(_missing(array.shape, before, cut, self._sizes) * array.dtype.itemsize)

@@ -23,7 +23,7 @@ from pallascope.kernels.block_samples import (
 )
 from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.changed_operations import Repair, repairs
-from pallascope.kernels.collectives import collectives_of
+from pallascope.kernels.collectives import collectives_of, cuts_of_inputs
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
 from pallascope.kernels.evaluator import retraced, without_refs
 from pallascope.kernels.host_values import known_values
@@ -54,6 +54,7 @@ from pallascope.model import (
     Axes,
     BlockSample,
     Collective,
+    Cut,
     Mode,
     Note,
     OutputBlocks,
@@ -178,6 +179,10 @@ class TracedLaunch:
     def collectives(self, axes: Axes, file: str = "") -> tuple[Collective, ...]:
         """The collectives of a mesh of these `axes` outside of kernels."""
         return collectives_of(without_refs(self.closed), axes, file) if axes else ()
+
+    def cuts(self, axes: Axes) -> tuple[Cut | None, ...]:
+        """For each input, its parts on a mesh of these `axes`; None if unknown."""
+        return cuts_of_inputs(without_refs(self.closed), axes) if axes else ()
 
     def operations_with_edges(self) -> tuple[str, ...]:
         """The operations in kernels that XLA on the CPU and a TPU compute differently at edges."""

@@ -256,6 +256,9 @@ class OutputBlocks:
     outputs: tuple[tuple[tuple[int, ...], ...], ...]
 
 
+#: For each dimension of an array, the mesh axes that cut it, outermost first.
+Cut = tuple[tuple[str, ...], ...]
+
 #: The name of the communication if two `shard_map`s shard an array in different ways.
 RESHARDING = "resharding"
 

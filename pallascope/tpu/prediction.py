@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from pallascope.model import (
     Collective,
+    Cut,
     KernelCall,
     Problem,
     Route,
@@ -158,12 +159,14 @@ class OnChip:
     """The result of lowering and compiling one launch for several chips.
 
     `problem` is the exception if tracing for a TPU or Mosaic's lowering failed. Otherwise there is
-    a prediction for each kernel on each chip. `collectives` are those around the kernels.
+    a prediction for each kernel on each chip. `collectives` are those around the kernels; `cuts`
+    has for each input its parts on a mesh, None if unknown.
     """
 
     problem: Problem | None = None
     predictions: tuple[Prediction, ...] = ()
     collectives: tuple[Collective, ...] = ()
+    cuts: tuple[Cut | None, ...] = ()
 
     @property
     def unsupported(self) -> bool:

@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from grader.checks import cost
-from grader.checks.communication_cost import dearest
+from grader.checks.communication_cost import check_sends, dearest
 from grader.verdict import Finding
 from pallascope.model import (
     RESHARDING,
+    Accident,
     ArrayType,
     Collective,
     RunCount,
@@ -68,3 +69,28 @@ def test_those_that_par_has_too_are_not_named() -> None:
     twice = dataclasses.replace(SUM, runs=RunCount(times=2))
     assert dearest((SUM, GATHER, SUM), (SUM,)) == (GATHER, SUM)
     assert dearest((twice,), (SUM,)) == (twice,)
+
+
+SENDS = dataclasses.replace(KERNEL, sent=1 << 20)
+ROWS, WHOLE = (("x",), ()), ((), ())
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        (OnChip(None, (SENDS,), (), (ROWS,)), ""),
+        (OnChip(None, (SENDS,), (), (None,)), ""),
+        (OnChip(None, (SENDS,), (), (WHOLE,)), "XLA sends parts of x"),
+        (OnChip(None, (KERNEL,), (), (ROWS,)), "the kernel sends 0% of the solution's bytes"),
+        (Accident("it crashed", ""), ""),
+    ],
+)
+def test_the_kernel_sends_and_not_xla(own: OnChip | Accident, says: str) -> None:
+    par = OnChip(None, (SENDS,), (), (ROWS,))
+    reference = dataclasses.replace(evidence(attempt()).reference, names=("x",))
+    given = evidence(attempt(), reference, on_chips=OwnAndPar(own, par))
+    found = check_sends(given)
+    assert (found.phrase if found else "") == says
+    assert (
+        check_sends(evidence(attempt(), on_chips=OwnAndPar(own, OnChip(None, (KERNEL,))))) is None
+    )
