@@ -212,7 +212,9 @@ def _coarse(
             "why",
             f"A sum or another intermediate value is rounded to {dtype} again and again: the error "
             "grows with the number of blocks, and at this size there are the most of them. A few "
-            "blocks were computed, and compared with the solution's in float32.",
+            "blocks were computed, and compared with the solution's in float32."
+            + _MISSING
+            * (average > _MANY),
         ),
         paragraph(
             "try",
@@ -221,6 +223,14 @@ def _coarse(
         ),
     ]
     return Finding(Check.VALUES, f"{dtype} sums", "\n".join(parts))
+
+
+#: The average error that sums of very many blocks in a narrow dtype may have.
+_MANY = 8
+_MISSING = (
+    " An error this large may have another reason: elements that are left out or counted twice, "
+    "such as those at the edge of a mask."
+)
 
 
 def _average(sample: ResultSample, exact: ResultSample, shape: tuple[int, ...]) -> float:
