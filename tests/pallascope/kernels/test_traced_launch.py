@@ -118,7 +118,7 @@ def adding_to(start: Callable[[], Any]) -> Callable[..., Any]:
     def kernel(x_ref: Any, start_ref: Any, o_ref: Any) -> None:
         pl.delay(1)
         pltpu.touch(x_ref)
-        pltpu.trace_value("x", 1)
+        pltpu.trace_value("x", jnp.int32(1))
         o_ref[...] = start_ref[...] + x_ref[...]
 
     def launch(x: Any) -> Any:
