@@ -2,11 +2,10 @@
 
 An output block of a kernel depends on the grid steps that visit it, and on earlier ones only if a
 scratch buffer carries something over. So a few blocks are computed by running these steps alone:
-those with the first element, with the last and with elements drawn by the seed, which are in
-different parts of each dimension. A step is the
-kernel's own body, with values for its Refs, compiled once. Inputs are cut where a step needs them;
-large ones only repeat a few values, and are never made as a whole. A block that a step reads of an
-earlier kernel's output is computed in the same way.
+those with the first element, with the last, and with others that the seed draws from different
+parts of each dimension. A step is the kernel's own body, with values for its Refs, compiled once.
+Inputs are cut where a step needs them; large ones only repeat a few values, and are never made as a
+whole. A block that a step reads of an earlier kernel's output is computed in the same way.
 
 Memory that nothing has written holds NaN: the padding of blocks, scratch before the first step, and
 an output block at its first visit. If a block holds NaN and there is scratch, steps before it run
