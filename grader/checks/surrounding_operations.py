@@ -17,7 +17,7 @@ allows some by name, or
   many, a scalar counted as one element, and a loop's operations once for each iteration.
 
 The bounds come from the case alone, so no key has to give numbers. All solutions stay below 0.4 and
-2; a product of two matrices takes twice the smallest of its dimensions, 128 or more.
+9 (2 with the oldest jax); a product of two matrices takes twice the smallest of its dimensions, 128 or more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from grader.exercise.answer_key import LAYOUT
 from pallascope.model import ArrayType, Operation, Reference
 
 LARGEST = 4
-TOTAL = 8
+TOTAL = 12
 
 IN_THE_KERNEL = "Move the computation into the kernel's body, and return the kernel's result."
 

@@ -151,7 +151,6 @@ def graded(grader: Grader, kata: Kata, production: bool) -> list[Grade]:
     return [grader.grade(kata, case, SECONDS) for case in cases[:1]]
 
 
-@pytest.mark.verdict
 @pytest.mark.parametrize("title", WRONG)
 def test_no_star_is_earned(title: str, grader: Grader, tmp_path: Path) -> None:
     kata, says = rewritten(title, tmp_path), WRONG[title][-1]
@@ -164,7 +163,6 @@ def test_no_star_is_earned(title: str, grader: Grader, tmp_path: Path) -> None:
         assert says in " ".join(told.split()), grade
 
 
-@pytest.mark.verdict
 @pytest.mark.parametrize("title", [title for title in WRONG if title != "compiled from text"])
 def test_it_is_right_at_a_hidden_size(title: str, grader: Grader, tmp_path: Path) -> None:
     """So the tests above can't pass for another reason."""
