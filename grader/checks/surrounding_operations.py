@@ -17,7 +17,8 @@ allows some by name, or
   many, a scalar counted as one element, and a loop's operations once for each iteration.
 
 The bounds come from the case alone, so no key has to give numbers. All solutions stay below 0.4 and
-9 (2 with the oldest jax); a product of two matrices takes twice the smallest of its dimensions, 128 or more.
+9 (2 with the oldest jax); a product of two matrices takes twice the smallest of its dimensions, 128
+or more.
 """
 
 from __future__ import annotations
