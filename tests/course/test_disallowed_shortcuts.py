@@ -78,7 +78,7 @@ def told(grader: Grader, tmp_path: Path, name: str, text: str) -> Finding:
         ("tiled_matmul", DISGUISED, Check.RUNS, "cannot be judged: the operation reshape"),
         ("tiled_matmul", SHIPPED, Check.OWN_WORK, "jax/experimental/pallas/ops/tpu/matmul.py"),
         ("group_offsets", ALIASED, Check.RUNS, "it calls group_offsets_spec"),
-        ("group_offsets", COPIED, Check.OWN_WORK, "it calls the spec"),
+        ("group_offsets", COPIED, Check.RUNS, "MakesCode: it makes a function"),
         ("group_offsets", ON_THE_HOST, Check.OWN_WORK, "calls back to the host: pure_callback"),
     ],
     ids=["disguised", "shipped", "aliased", "copied", "on-the-host"],
