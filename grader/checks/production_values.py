@@ -68,7 +68,7 @@ def check_production(evidence: TpuEvidence) -> Finding | NotJudged | None:
     assert isinstance(own, BlockSample)
     differs = _differs if evidence.key.random is None else _differs_on_average
     for position, (got, wanted) in enumerate(zip(own.results, par.results, strict=True)):
-        if finding := differs(evidence, position, got, wanted):
+        if wanted.at.data and (finding := differs(evidence, position, got, wanted)):
             return finding
     if evidence.key.random is not None or not any(
         result.values.dtype in NARROW for result in own.results
@@ -261,7 +261,7 @@ def _differs(
     scale = _scales(wanted, first // shape[-1] if shape else first)
     wrong, error = _gross(evidence, par.values.dtype, got, wanted, scale)
     if not wrong.any():
-        return None
+        return _imprecise(evidence, position, error, scale) if _is_precise(evidence, par) else None
     worst = int(np.argmax(np.where(wrong, error, -1.0)))
     at = tuple(map(int, np.unravel_index(int(first[worst]), shape)))
     told = (
@@ -270,6 +270,31 @@ def _differs(
         "elements are wrong."
     )
     return _at_production(evidence, told)
+
+
+def _is_precise(evidence: Evidence, result: ResultSample) -> bool:
+    """Whether a result is of float32, and no operand may be rounded."""
+    return result.values.dtype == "float32" and not evidence.key.roundings.operands
+
+
+def _imprecise(evidence: Evidence, position: int, error: Floats, scale: Floats) -> Finding | None:
+    """The finding for a float32 result with the average error of a narrower dtype."""
+    largest = max(float(np.mean(scale**2)), sys.float_info.min)
+    average = math.sqrt(float(np.mean(error**2)) / largest)
+    if average <= _PRECISE:
+        return None
+    parts = [
+        f"At production size, the average error of {_name_at_production(evidence, position)} is "
+        f"{number(average)} of the largest value in a row (root mean square). float32 keeps it "
+        f"below {number(_PRECISE)}.",
+        paragraph(
+            "why",
+            "Some elements were computed, and compared with the solution's. An operand, a product "
+            "or a sum has been rounded to a narrower dtype.",
+        ),
+        paragraph("try", "Look for a cast that depends on sizes, and keep all values in float32."),
+    ]
+    return Finding(Check.VALUES, "rounded too early at production size", "\n".join(parts))
 
 
 def _differs_on_average(
@@ -297,8 +322,7 @@ def _gross(
     """Which elements are wrong by far, and the errors; `scale` as of `_scales`.
 
     Some numbers of 8 bits or fewer may be one step off, because two right kernels may quantise to
-    different steps. The errors of small rows may be those of sums whose large terms cancel. If
-    no operand may be rounded, the average error of float32 is far smaller than the largest.
+    different steps. The errors of small rows may be those of sums whose large terms cancel.
     """
     finite = np.isfinite(wanted)
     with np.errstate(invalid="ignore"):
@@ -309,8 +333,6 @@ def _gross(
     else:
         narrow = dtype != "float32" or evidence.key.roundings.operands > 0
         relative, least = (2.0**-5, 2.0**-3) if narrow else (2.0**-9, 2.0**-8)
-        average = math.sqrt(np.mean(error**2) / max(float(np.mean(scale**2)), sys.float_info.min))
-        relative = 0.0 if not narrow and average > _PRECISE else relative
         wrong = error > relative * np.maximum(scale, least * scale.max(initial=0.0))
     return wrong, error
 

@@ -206,16 +206,15 @@ def _has_nan(values: Values) -> bool:
 
 @dataclass(slots=True)
 class Work:
-    """The work that may still be done."""
+    """The most work that may be done, and the work that has been done."""
 
-    left: float = MOST_WORK
+    most: float = MOST_WORK
     spent: float = 0.0
 
     def spend(self, amount: float) -> None:
         """Raises NotSampled if that is too much."""
-        if amount > self.left:
+        if self.spent + amount > self.most:
             raise NotSampled("its steps take too long")
-        self.left -= amount
         self.spent += amount
 
     def is_small(self) -> bool:
@@ -450,7 +449,9 @@ class SampledKernel:
     def runs_all_steps(self) -> bool:
         """Whether there is time for all steps, and for something else."""
         steps = math.prod(self.grid)
-        return steps <= MOST_ALL_STEPS and 2 * steps * self._step_cost <= self._work.left
+        return steps <= MOST_ALL_STEPS and (
+            self._work.spent + 2 * steps * self._step_cost <= self._work.most
+        )
 
     def unwritten(self, number: int) -> int | None:
         """The position of an output's first element that no step writes; None if there is none.

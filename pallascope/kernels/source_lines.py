@@ -144,7 +144,7 @@ def _is_work(file: str) -> bool:
         return True
     if not file or file.startswith((_JAX, *_OURS, *_LIBRARIES, *_GENERATED)):
         return False
-    if not os.path.isabs(file):  # the name that somebody gave to code that he compiled
+    if not os.path.isabs(file):  # compiled from a text, under this name
         return True
     return file.startswith(_PACKAGES) or not file.startswith(_PYTHON)
 

@@ -19,6 +19,7 @@ from grader.checks import production_values
 from grader.checks.compare import average_error
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Roundings
+from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
 from grader.verdict import Check, Finding, NotJudged, State
 from pallascope.kernels import TracedLaunch
@@ -30,6 +31,7 @@ from pallascope.model import (
     OperationPlace,
     Problem,
     Reference,
+    ResultSample,
     Role,
     Stage,
     Trace,
@@ -228,6 +230,58 @@ def test_a_rounding_has_an_average_error_of_one() -> None:
     assert average_error(twice, exact, rows, "bfloat16") > 2
 
 
+def test_a_block_in_place_that_no_step_writes_is_named() -> None:
+    def double(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = 2 * x_ref[...]
+
+    x = np.ones((128, 128), np.float32)
+    both = (
+        launched(functools.partial(scaled, kernel=double, steps=n, in_place=True), x)
+        for n in (12, 16)
+    )
+    own, solution = (launch.block_sample([x], 1) for launch in both)
+    found = rejection(judged(own, solution))
+    assert found is not None
+    assert "no grid step writes element" in found.message
+    assert rejection(judged(solution, solution)) is None
+
+
+def test_operands_in_float16_are_too_coarse_for_float32() -> None:
+    """Each element is right but for small errors."""
+
+    def launch(x: Any, y: Any) -> Any:
+        return matmul(x.astype(jnp.float16).astype(x.dtype), y)
+
+    found = finding(sampled(launch))
+    assert found is not None
+    assert found.phrase == "rounded too early at production size"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step", "every", "right"),
+    [("int8", 1, 10, True), ("int8", 1, 4, False), ("int8", 2, 99, False), ("int32", 1, 99, False)],
+)
+def test_some_of_8_bits_may_be_one_step_off(dtype: str, step: int, every: int, right: bool) -> None:
+    wanted = np.arange(1000).astype(dtype) % 100
+    got = (wanted + step * (np.arange(1000) % every == 0)).astype(dtype)
+    at = from_numpy(np.arange(1000))
+    own, solution = (
+        BlockSample((ResultSample(at, from_numpy(values)),)) for values in (got, wanted)
+    )
+    assert (rejection(judged(own, solution)) is None) is right
+
+
+def test_a_result_of_which_nothing_is_known_is_not_compared() -> None:
+    nothing = from_numpy(np.zeros(0, np.int64)), from_numpy(np.zeros(0, np.float32))
+    empty = BlockSample((ResultSample(*nothing),))
+    given = judged(empty, empty)
+    assert rejection(given) is None
+    random = dataclasses.replace(
+        given, key=dataclasses.replace(given.key, random=Randomness("seed", ("a", "b")))
+    )
+    assert rejection(random) is None
+
+
 @pytest.mark.parametrize("own", [BlockSample((), "unknown"), Accident("killed", "", killed=True)])
 def test_without_a_sample_it_is_not_judged(own: BlockSample | Accident) -> None:
     found = production_values.check_production(judged(own))
@@ -296,19 +350,17 @@ def test_kernels_in_a_chain_and_ragged_edges() -> None:
     np.testing.assert_array_equal(to_numpy(result.values), 4 * to_numpy(result.at))
 
 
-def scaled(x: Any, kernel: Callable[..., None], scratch: Any = (), before: Any = None) -> Any:
-    """A launch over 16 blocks of 8 rows; `before` is what the result holds where nothing writes."""
+def scaled(x: Any, kernel: Callable[..., None], steps: int = 16, in_place: bool = False) -> Any:
+    """A launch over some of 16 blocks of 8 rows, perhaps in place of x."""
     spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
-    alias = {} if before is None else {1: 0}
     return pl.pallas_call(
         kernel,
-        grid=(16,),
-        in_specs=[spec] * (1 + len(alias)),
+        grid=(steps,),
+        in_specs=[spec],
         out_specs=spec,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
-        scratch_shapes=scratch,
-        input_output_aliases=alias,
-    )(x, *([] if before is None else [before]))
+        input_output_aliases={0: 0} if in_place else {},
+    )(x)
 
 
 def numbered_in_a_scope(x_ref: Any, o_ref: Any) -> None:
