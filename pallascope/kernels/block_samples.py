@@ -443,8 +443,8 @@ class SampledKernel:
         return self._blocks[key]
 
     def is_cheap(self) -> bool:
-        """Whether more blocks take little time."""
-        return self._work.is_small()
+        """Whether more blocks take little time: not those of loops, whose work is hard to know."""
+        return self._work.is_small() and {"scan", "while"}.isdisjoint(primitives(self._body))
 
     def runs_all_steps(self) -> bool:
         """Whether there is time for all steps, and for something else."""
