@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from grader.exercise.answer_key import Key
 from grader.exercise.targets import GpuTarget
@@ -82,7 +82,8 @@ class TpuEvidence(Evidence):
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
     `own_sample` and `par_sample` compute some elements at production size, `exact_sample` those of
-    par for the same inputs in float32. `hidden_places` are the places of the operations
+    par for the same inputs in float32; with `values_sizes`, all of them for these smaller sizes.
+    `hidden_places` are the places of the operations
     of the learner's launch for each hidden case; None if one isn't traced.
     """
 
@@ -94,6 +95,7 @@ class TpuEvidence(Evidence):
     own_sample: Callable[[], BlockSample | Accident] = BlockSample
     par_sample: Callable[[], BlockSample | Accident] = BlockSample
     exact_sample: Callable[[], BlockSample | Accident] = BlockSample
+    values_sizes: Mapping[str, int] = field(default_factory=dict)
     hidden_places: Callable[[], tuple[frozenset[OperationPlace], ...]] = tuple
 
     @property

@@ -47,22 +47,37 @@ def check_production(evidence: TpuEvidence) -> Finding | NotJudged | None:
     average, the errors of narrow results are those of a few roundings; sums have the most terms
     here. If blocks of par are known and those of the launch aren't, it isn't judged.
 
-    But if par's can't be computed, or if the launch copies by itself and takes too long, it may
-    only have operations of places in the file that also run at a hidden size, and its kernels have
-    to fetch all blocks of arrays of which par fetches all.
+    The launch may only have operations of places in the file that also run at a hidden size, and
+    its kernels have to fetch all blocks of arrays of which par fetches all, if the values aren't
+    computed at this very size, or are random, or if the launch copies by itself and takes too long.
     """
     if found := rounded_product(evidence):
         return found
-    par = evidence.par_sample()
-    if isinstance(par, Accident) or not par.results:
+    by_values = _compared(evidence)
+    partly = evidence.values_sizes or evidence.key.random
+    if by_values is _BY_PLACES or (by_values is None and partly):
         return _untested_place(evidence) or _unread_blocks(evidence)
+    return by_values
+
+
+_BY_PLACES = NotJudged(Check.VALUES, "only the places of operations can be compared")
+
+
+def _compared(evidence: TpuEvidence) -> Finding | NotJudged | None:
+    """Compare the values that are computed; _BY_PLACES if they can't be, without being at fault."""
+    par = evidence.par_sample()
+    if isinstance(par, Accident):
+        return _BY_PLACES
+    if not par.results:
+        why = f"the solution's values at production size can't be computed: {par.why_not}"
+        return NotJudged(Check.VALUES, f"{why}. Its answer key needs smaller sizes in [values]")
     own = evidence.own_sample()
     if found := _ends_early(evidence, own):
-        told = f"At production size:\n{found.message}"
+        told = f"{_where(evidence)}:\n{found.message}"
         return dataclasses.replace(found, check=Check.VALUES, message=told)
     if why := _unknown(own, par):
         if isinstance(own, BlockSample) and own.too_long:
-            return _untested_place(evidence) or _unread_blocks(evidence)
+            return _BY_PLACES
         here = f"the values at production size can't be computed: {why}"
         return NotJudged(Check.VALUES, here)
     assert isinstance(own, BlockSample)
@@ -135,8 +150,8 @@ def _untested_place(evidence: TpuEvidence) -> Finding | None:
         f"The launch uses {told} at production size only, so no hidden case tests the results.",
         paragraph(
             "why",
-            "The grader can't run the launch at this size. So the launch must consist of the "
-            "operations that it has at the hidden sizes, with other numbers.",
+            "The grader doesn't compare all values at this size. So the launch must consist of "
+            "the operations that it has at the hidden sizes, with other numbers.",
         ),
         paragraph("try", "Remove the condition on sizes that leads there."),
     ]
@@ -190,23 +205,23 @@ def _share(operand: OperandTraffic) -> float:
 
 
 def _coarse(
-    evidence: Evidence, position: int, own: ResultSample, par: ResultSample, exact: ResultSample
+    evidence: TpuEvidence, position: int, own: ResultSample, par: ResultSample, exact: ResultSample
 ) -> Finding | None:
     """The finding for a narrow result that was rounded more often than the key allows.
 
     Where large terms cancel, par's own error exceeds that of its roundings: it is the measure then.
     """
-    dtype, shape = own.values.dtype, evidence.reference.results[position].shape
-    if dtype not in NARROW or not shape:
+    dtype = own.values.dtype
+    if dtype not in NARROW or not par.shape:
         return None
-    average = _average(own, exact, shape)
-    of_par = BESIDE_PAR * _average(par, exact, shape)
+    average = _average(own, exact)
+    of_par = BESIDE_PAR * _average(par, exact)
     explained = max(explained_error(evidence.key.roundings), of_par)
     if average <= explained:
         return None
     name = _name_at_production(evidence, position)
     parts = [
-        f"At production size, the average error of {name} is {average:.2f} times that of one "
+        f"{_where(evidence)}, the average error of {name} is {average:.2f} times that of one "
         f"rounding to {dtype} (root mean square). Right kernels stay below {explained:.2f}.",
         paragraph(
             "why",
@@ -233,9 +248,9 @@ _MISSING = (
 )
 
 
-def _average(sample: ResultSample, exact: ResultSample, shape: tuple[int, ...]) -> float:
+def _average(sample: ResultSample, exact: ResultSample) -> float:
     at, got, wanted = common_elements(sample, exact)
-    return average_error(got, wanted, at // shape[-1], sample.values.dtype)
+    return average_error(got, wanted, at // exact.shape[-1], sample.values.dtype)
 
 
 def common_elements(own: ResultSample, par: ResultSample) -> tuple[np.ndarray, Floats, Floats]:
@@ -249,10 +264,10 @@ def common_elements(own: ResultSample, par: ResultSample) -> tuple[np.ndarray, F
 
 
 def _differs(
-    evidence: Evidence, position: int, own: ResultSample, par: ResultSample
+    evidence: TpuEvidence, position: int, own: ResultSample, par: ResultSample
 ) -> Finding | None:
     """The finding for the sample of one result; None if it agrees with par's."""
-    shape = evidence.reference.results[position].shape
+    shape = par.shape
     if own.unwritten is not None and par.unwritten is None:
         at = tuple(map(int, np.unravel_index(own.unwritten, shape)))
         name = _name_at_production(evidence, position)
@@ -277,14 +292,16 @@ def _is_precise(evidence: Evidence, result: ResultSample) -> bool:
     return result.values.dtype == "float32" and not evidence.key.roundings.operands
 
 
-def _imprecise(evidence: Evidence, position: int, error: Floats, scale: Floats) -> Finding | None:
+def _imprecise(
+    evidence: TpuEvidence, position: int, error: Floats, scale: Floats
+) -> Finding | None:
     """The finding for a float32 result with the average error of a narrower dtype."""
     largest = max(float(np.mean(scale**2)), sys.float_info.min)
     average = math.sqrt(float(np.mean(error**2)) / largest)
     if average <= _PRECISE:
         return None
     parts = [
-        f"At production size, the average error of {_name_at_production(evidence, position)} is "
+        f"{_where(evidence)}, the average error of {_name_at_production(evidence, position)} is "
         f"{number(average)} of the largest value in a row (root mean square). float32 keeps it "
         f"below {number(_PRECISE)}.",
         paragraph(
@@ -298,7 +315,7 @@ def _imprecise(evidence: Evidence, position: int, error: Floats, scale: Floats) 
 
 
 def _differs_on_average(
-    evidence: Evidence, position: int, own: ResultSample, par: ResultSample
+    evidence: TpuEvidence, position: int, own: ResultSample, par: ResultSample
 ) -> Finding | None:
     """The finding for random results that are distributed otherwise than par's."""
     if not (otherwise := other_mean(*common_elements(own, par)[1:])):
@@ -342,6 +359,12 @@ _PRECISE = 2.0**-15  # the average error of float32, relative to the largest of 
 _QUANTISED = ("int2", "int4", "int8", "uint2", "uint4", "uint8")
 
 
+def _where(evidence: TpuEvidence) -> str:
+    """The beginning of a message: production size, or the smaller sizes in its place."""
+    sizes = listed([f"{name} = {size:,}" for name, size in evidence.values_sizes.items()])
+    return f"Near production size, with {sizes}" if sizes else "At production size"
+
+
 def _name_at_production(evidence: Evidence, position: int) -> str:
     call, output = output_of(evidence, position)
     operand = operand_of(call, output)
@@ -349,7 +372,7 @@ def _name_at_production(evidence: Evidence, position: int) -> str:
     return operand.name if operand else f"result {position}" if several else "the result"
 
 
-def _at_production(evidence: Evidence, told: str) -> Finding:
+def _at_production(evidence: TpuEvidence, told: str) -> Finding:
     why = (
         "Some elements were computed at production size, and compared with the solution's. If all "
         "other hidden cases are right, the launch computes something else at this size."
@@ -360,7 +383,7 @@ def _at_production(evidence: Evidence, told: str) -> Finding:
         "a number that overflows its integer."
     )
     parts = [
-        f"At production size, {told}",
+        f"{_where(evidence)}, {told}",
         paragraph("why", why),
         paragraph("try", remedy),
     ]

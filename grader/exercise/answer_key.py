@@ -99,7 +99,8 @@ class Key:
     `full_precision`. With `operations`, a kernel's body of more operations, as traced, costs the
     third star: a loop that Python unrolls has many. `timeout` is in seconds, None for pytest's.
     `count` hidden cases are run. With `production`, one more case is compiled and predicted, and
-    only this case is compared with par. `par_required`: missing par fails the kata instead of
+    only this case is compared with par. `values` are smaller sizes for its values, if those of
+    production size take too long to compute. `par_required`: missing par fails the kata instead of
     costing a star. `predictions` and `tested` are for katas that ask for numbers or for a test;
     these have no `kernel`. `random` describes random results. `results` names the launch's results
     if some aren't outputs of a kernel.
@@ -128,6 +129,7 @@ class Key:
     slack: Slack
     mistakes: tuple[Mistake, ...]
     together: tuple[tuple[str, ...], ...] = ()
+    values: Sizes | None = None
     alike: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)
     block_by_block: bool = False

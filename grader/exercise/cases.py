@@ -6,6 +6,7 @@ as cases is covered completely in every session. A row of several names counts a
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import random
 import secrets
@@ -48,8 +49,7 @@ def draw(
         for index in range(key.count)
     ]
     if key.production:
-        own_deck = random.Random(_digest(f"{session_seed}/{kata}/production"))
-        drawn.append(_draw_production(key.production, own_deck))
+        drawn.append(_draw_large(key.production, kata, session_seed))
     return tuple(
         Case(
             kata=kata,
@@ -74,9 +74,19 @@ def hidden_cases(kata: Kata, session_seed: int) -> tuple[Case, ...]:
         raise KeyProblem(kata.key_path, "cases", str(error)) from None
 
 
-def _draw_production(production: Sizes, deck: random.Random) -> tuple[dict[str, int | str], str]:
-    hands = _draw_names(deck, production.choices, production.together, 1)
-    return {name: hands[name][0] for name in production.choices}, deck.choice(production.dtypes)
+def case_of_values(kata: Kata, case: Case) -> Case:
+    """The case whose values stand for those of a case of production size: usually the same one."""
+    if not kata.key.values:
+        return case
+    sizes, dtype = _draw_large(kata.key.values, kata.id, case.session_seed)
+    return dataclasses.replace(case, sizes=resolve_sizes(sizes), dtype=dtype)
+
+
+def _draw_large(large: Sizes, kata: str, session_seed: int) -> tuple[dict[str, int | str], str]:
+    """The sizes and the dtype of a case of production size."""
+    deck = random.Random(_digest(f"{session_seed}/{kata}/production"))
+    hands = _draw_names(deck, large.choices, large.together, 1)
+    return {name: hands[name][0] for name in large.choices}, deck.choice(large.dtypes)
 
 
 def _draw_names(

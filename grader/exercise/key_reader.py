@@ -58,13 +58,28 @@ def production_of(source: TomlTable, cases: Sizes) -> Sizes | None:
 
     Raises KeyProblem.
     """
-    table = source.data.get("production")
+    return _large_case(source, "production", "cases", cases)
+
+
+def values_of(source: TomlTable, production: Sizes | None) -> Sizes | None:
+    """[values]: smaller choices, for production size's values. Others are as in [production].
+
+    Raises KeyProblem.
+    """
+    if production is None and "values" in source.data:
+        raise source.fail("values", "has no meaning without [production]")
+    return _large_case(source, "values", "production", production) if production else None
+
+
+def _large_case(source: TomlTable, where: str, others: str, defaults: Sizes) -> Sizes | None:
+    """The choices in a table for one case, or None; those that it lacks are as in `others`."""
+    table = source.data.get(where)
     if table is None:
         return None
     if not isinstance(table, dict) or not table:
-        raise source.fail("production", "needs a table of names in [cases] and their choices")
-    sizes = _sizes(source, "production", table, cases)
-    source.require_known(sizes.choices, list(cases.choices), "production.")
+        raise source.fail(where, f"needs a table of names in [{others}] and their choices")
+    sizes = _sizes(source, where, table, defaults)
+    source.require_known(sizes.choices, list(defaults.choices), f"{where}.")
     return sizes
 
 
@@ -239,6 +254,7 @@ _NAMES = (
         "outside_floats",
         "full_precision",
         "production",
+        "values",
         "alike",
         "edges",
         "operations",
@@ -258,6 +274,7 @@ def load(file: Path) -> Key:
     if predictions and tested:
         raise source.fail("tested", "needs either [predictions] or a launch under test, not both")
     cases = Sizes({}, (), ("float32",)) if tested else cases_of(source)
+    production = production_of(source, cases)
     fillings, debugging = _fillings(source)
     return Key(
         title=source.text("title"),
@@ -269,7 +286,8 @@ def load(file: Path) -> Key:
         choices=cases.choices,
         dtypes=cases.dtypes,
         count=source.integer("count", DEFAULT_CASES, MIN_CASES, MAX_CASES),
-        production=production_of(source, cases),
+        production=production,
+        values=values_of(source, production),
         kernel=_kernel(source) and not (predictions or tested),
         outside=_outside(source),
         outside_floats=source.boolean("outside_floats", False),

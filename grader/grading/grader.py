@@ -11,7 +11,7 @@ from typing import Any
 
 from grader.checks import values
 from grader.checks.evidence import Evidence, GpuEvidence, TpuEvidence
-from grader.exercise.cases import hidden_cases
+from grader.exercise.cases import case_of_values, hidden_cases
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.regions import RegionError
@@ -230,9 +230,22 @@ def _tpu_evidence(
         found = [launch.places() for launch in launches]
         return tuple(frozenset(places or ()) for places in found) if None not in found else ()
 
+    case = case_of_values(own.kata, own.case)
+    smaller = {name: size for name, size in case.sizes.items() if size != own.case.sizes[name]}
+
+    @cache
+    def samplers() -> tuple[TpuLaunchClient, TpuLaunchClient]:
+        if not smaller:
+            return own, par
+        inputs = client.inputs(own.kata, case)
+        return (
+            client.learner(own.kata, case, inputs, own.seconds, kind=type(own)),
+            client.solution(own.kata, case, inputs, kind=type(par)),
+        )
+
     @cache
     def par_sample() -> BlockSample | Accident:
-        return par.block_sample(_before(client, own))
+        return samplers()[1].block_sample(_before(client, own))
 
     return TpuEvidence(
         **common,
@@ -242,11 +255,12 @@ def _tpu_evidence(
         repeats=cache(own.repeats),
         measured=cache(partial(client.measured, own.kata, own.case)),
         baselines=cache(partial(client.baselines, own.kata, own.case)),
-        own_sample=cache(lambda: own.block_sample(_before(client, own), par_sample())),
+        own_sample=cache(lambda: samplers()[0].block_sample(_before(client, own), par_sample())),
         par_sample=par_sample,
         exact_sample=cache(
-            lambda: par.block_sample(_before(client, own), par_sample(), exact=True)
+            lambda: samplers()[1].block_sample(_before(client, own), par_sample(), exact=True)
         ),
+        values_sizes=smaller,
         hidden_places=hidden_places,
     )
 

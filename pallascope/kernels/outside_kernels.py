@@ -505,14 +505,14 @@ def _results(
         again = _Outside(seed, targets, Work(most), other=True)
         others = again.computed(again.evaluate(closed, inputs))
     return [
-        _direct(root, seed, targets)
+        _direct(root, tuple(value.shape), seed, targets)
         if isinstance(root := root_of(value), KernelOutput)
         else _equal(value, other)
         for value, other in zip(values, others, strict=True)
     ]
 
 
-def _direct(output: KernelOutput, seed: int, targets: int) -> ResultSample:
+def _direct(output: KernelOutput, shape: tuple[int, ...], seed: int, targets: int) -> ResultSample:
     """The sample of a result that is an output of a kernel, perhaps in another shape."""
     at, values = [np.zeros(0, np.int64)], [np.zeros(0, output.dtype)]
     found = blocks_of(output, seed, targets)
@@ -521,7 +521,7 @@ def _direct(output: KernelOutput, seed: int, targets: int) -> ResultSample:
         chosen = positions % every == start
         at.append(positions[chosen])
         values.append(block[chosen])
-    sample = _sample(np.concatenate(at), np.concatenate(values))
+    sample = _sample(shape, np.concatenate(at), np.concatenate(values))
     unwritten = output.kernel.unwritten(output.number)
     return dataclasses.replace(
         sample, unwritten=unwritten, targets=found.targets, refused=found.refused
@@ -531,19 +531,19 @@ def _direct(output: KernelOutput, seed: int, targets: int) -> ResultSample:
 def _equal(value: Any, other: Any) -> ResultSample:
     """The elements of a computed result that don't depend on the fill."""
     if not (isinstance(value, np.ndarray) and isinstance(other, np.ndarray)):
-        return _sample(np.zeros(0, np.int64), np.zeros(0, value.dtype))
+        return _sample(value.shape, np.zeros(0, np.int64), np.zeros(0, value.dtype))
     one, two = value.reshape(-1), other.reshape(-1)
     at = np.arange(0, one.size, _spread(one.size, 0)[0])
     nan = (one[at] != one[at]) & (two[at] != two[at])
     known = at[(one[at] == two[at]) | nan]
-    return _sample(known, one[known])
+    return _sample(value.shape, known, one[known])
 
 
 def sample_of(result: Values, seed: int) -> ResultSample:
     """Some elements of a result that is known as a whole, evenly spread from a drawn start."""
     every, start = _spread(result.size, seed)
     at = np.arange(start, result.size, every)
-    return _sample(at, result.reshape(-1)[at])
+    return _sample(result.shape, at, result.reshape(-1)[at])
 
 
 def _spread(size: int, seed: int, most: int = MOST_ELEMENTS) -> tuple[int, int]:
@@ -557,5 +557,5 @@ def _spread(size: int, seed: int, most: int = MOST_ELEMENTS) -> tuple[int, int]:
     return every, common % every
 
 
-def _sample(at: Values, values: Values) -> ResultSample:
-    return ResultSample(from_numpy(at), from_numpy(values))
+def _sample(shape: Sequence[int], at: Values, values: Values) -> ResultSample:
+    return ResultSample(tuple(shape), from_numpy(at), from_numpy(values))

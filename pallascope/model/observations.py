@@ -341,13 +341,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ResultSample:
-    """Some elements of a result: `values` at the row-major positions `at`, int64.
+    """Some elements of a result of this `shape`: `values` at the row-major positions `at`, int64.
 
     `unwritten` is the position of an element in a block that no grid step visits; None if there is
     none. `targets` is the number of elements whose blocks were asked for, and `refused` the reason
     why one of these blocks can't be computed.
     """
 
+    shape: tuple[int, ...]
     at: Array
     values: Array
     unwritten: int | None = None

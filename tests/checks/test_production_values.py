@@ -266,14 +266,14 @@ def test_some_of_8_bits_may_be_one_step_off(dtype: str, step: int, every: int, r
     got = (wanted + step * (np.arange(1000) % every == 0)).astype(dtype)
     at = from_numpy(np.arange(1000))
     own, solution = (
-        BlockSample((ResultSample(at, from_numpy(values)),)) for values in (got, wanted)
+        BlockSample((ResultSample((M, N), at, from_numpy(values)),)) for values in (got, wanted)
     )
     assert (rejection(judged(own, solution)) is None) is right
 
 
 def test_a_result_of_which_nothing_is_known_is_not_compared() -> None:
     nothing = from_numpy(np.zeros(0, np.int64)), from_numpy(np.zeros(0, np.float32))
-    empty = BlockSample((ResultSample(*nothing),))
+    empty = BlockSample((ResultSample((0,), *nothing),))
     given = judged(empty, empty)
     assert rejection(given) is None
     random = dataclasses.replace(
@@ -288,6 +288,29 @@ def test_without_a_sample_it_is_not_judged(own: BlockSample | Accident) -> None:
     assert isinstance(found, NotJudged)
     assert found.check is Check.VALUES
     assert "at production size can't be computed: " in found.why
+
+
+def test_a_key_may_need_smaller_sizes() -> None:
+    found = production_values.check_production(judged(par(), BlockSample((), "too long")))
+    assert isinstance(found, NotJudged)
+    assert "too long. Its answer key needs smaller sizes in [values]" in found.why
+
+
+def test_smaller_sizes_are_in_the_message_and_ask_for_known_places() -> None:
+    known = dataclasses.replace(
+        judged(par()), values_sizes={"M": M}, attempt=attempt(traced=trace_at(1, 2))
+    )
+    told = rejection(
+        dataclasses.replace(
+            known, own_sample=lambda: sampled(functools.partial(matmul, rows=BLOCK))
+        )
+    )
+    assert told is not None
+    assert told.message.startswith(f"Near production size, with M = {M:,}, ")
+    assert rejection(dataclasses.replace(known, hidden_places=lambda: (places(1, 2),))) is None
+    unknown = rejection(dataclasses.replace(known, hidden_places=lambda: (places(1),)))
+    assert unknown is not None
+    assert unknown.phrase == "untested at production size"
 
 
 def test_a_launch_that_hides_a_block_is_not_judged() -> None:
@@ -523,7 +546,7 @@ def test_without_a_sample_all_places_run_at_a_hidden_size(
     hidden: list[frozenset[OperationPlace]], says: str
 ) -> None:
     given = dataclasses.replace(
-        judged(BlockSample((), "too long"), BlockSample((), "too long")),
+        judged(BlockSample((), "too long", too_long=True)),
         attempt=attempt(traced=trace_at(1, 2, 3)),
         hidden_places=lambda: tuple(hidden),
     )
@@ -597,7 +620,12 @@ def fetching(**least: int | None) -> OnChip:
 def test_all_blocks_are_fetched_of_an_array_of_which_par_fetches_all(
     own: OnChip | Accident, par: OnChip | Accident, says: str
 ) -> None:
-    """The rule where no block of the results can be computed."""
-    given = evidence(attempt(), production=True, on_chips=OwnAndPar(own, par))
+    """The rule where no block of the results can be computed, as that takes too long."""
+    too_long = BlockSample((), "its steps take too long", too_long=True)
+    given = dataclasses.replace(
+        evidence(attempt(), production=True, on_chips=OwnAndPar(own, par)),
+        own_sample=lambda: too_long,
+        par_sample=functools.partial(sampled, matmul),
+    )
     finding = rejection(given)
     assert (finding.phrase if finding else "") == says

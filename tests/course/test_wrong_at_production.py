@@ -98,6 +98,30 @@ WRONG = {
         "jnp.where(pl.num_programs(0) > 16, 0, random & jnp.uint32(0xFFFF))",
         "are distributed otherwise: the mean",
     ),
+    "the first forty blocks": (
+        "linear_cross_entropy",
+        "jnp.where(word < V, logits, -jnp.inf)",
+        "jnp.where((word < V) & (j < 40), logits, -jnp.inf)",
+        "Near production size, with bt = 128, D = 256 and T = 512",
+    ),
+    "the first sixty-four rows": (
+        "kv_cache_write",
+        "is_new = row == positions_ref[b] % T",
+        "is_new = (row == positions_ref[b] % T) & (b < 64)",
+        "Near production size, with S = 256",
+    ),
+    "the first five turns": (
+        "ragged_paged_attention",
+        "jnp.where(key <= position,",
+        "jnp.where((key <= position) & (turn < 5),",
+        "Near production size, with ",
+    ),
+    "another branch near production size": (
+        "linear_cross_entropy",
+        "word = j * w_ref.shape[0]",
+        "if w_ref.shape[1] > 2000:\n        logits *= 2\n    word = j * w_ref.shape[0]",
+        "uses line",
+    ),
     "compiled from text": (
         "row_softmax",
         STORES,

@@ -106,6 +106,14 @@ def test_what_production_does_not_name_is_as_in_the_cases(tmp_path: Path) -> Non
     assert one.dtypes == ("float32",)
 
 
+def test_values_may_be_those_of_smaller_sizes(tmp_path: Path) -> None:
+    text = edited("[[mistakes]]", "[production]\nN = 4096\n\n[values]\nN = 512\n\n[[mistakes]]")
+    key = read(tmp_path, text)
+    assert key.production
+    assert key.values
+    assert key.values.choices == {**key.production.choices, "N": (512,)}
+
+
 def test_a_range_has_both_its_ends(tmp_path: Path) -> None:
     key = read(tmp_path, edited("N = 128", "N = {min = 0, max = 6, step = 3}\nK = {min=2, max=4}"))
     assert key.choices["N"] == (0, 3, 6)
@@ -319,6 +327,18 @@ BAD = {
         "kernel = false\n[production]\nN = 256\n[cases]",
         "production",
         "has no meaning without a kernel",
+    ),
+    "values-alone": (
+        "[[mistakes]]",
+        "[values]\nN = 8\n[[mistakes]]",
+        "values",
+        "no meaning without",
+    ),
+    "values-stranger": (
+        "[[mistakes]]",
+        "[production]\nN = 8\n[values]\nbk = 8\n[[mistakes]]",
+        "values.bk",
+        "unknown key",
     ),
     "rows-number": ("N = 128", '"N, K" = 3', "cases.N, K", "a list of rows, each with 2 values"),
     "rows-none": ("N = 128", '"N, K" = []', "cases.N, K", "a list of rows"),

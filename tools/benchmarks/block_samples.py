@@ -40,7 +40,7 @@ import numpy as np  # noqa: E402
 from grader.checks.compare import NARROW, average_error, explained_error  # noqa: E402
 from grader.checks.production_values import common_elements  # noqa: E402
 from grader.exercise import specs  # noqa: E402
-from grader.exercise.cases import hidden_cases  # noqa: E402
+from grader.exercise.cases import case_of_values, hidden_cases  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
 from pallascope.kernels import TracedLaunch, for_chip  # noqa: E402
 from pallascope.model import Array, BlockSample  # noqa: E402
@@ -58,6 +58,7 @@ from pallascope.tpu import chips  # noqa: E402
 def sampled(kata: Kata, seed: int) -> tuple[BlockSample, float, list[float]]:
     """The sample of a kata's solution, its CPU seconds, average errors of narrow results."""
     module, (*_, hidden, case) = load_module(kata.solution), hidden_cases(kata, seed)
+    case = case_of_values(kata, case)
     reference = specs.reference(module, kata.name, case, evaluated=False)
     alike = specs.drawn_inputs(module, kata.name, hidden)
     contents = [
