@@ -291,8 +291,15 @@ def _block_numbers(index: str, name: str, calls: tuple[KernelCall, ...]) -> str:
     for axis, (number, block) in enumerate(zip(numbers, operand.block, strict=True)):
         size, step = operand.array.shape[axis], block or 1
         count = -(-size // step)
-        if 0 <= number < count:
+        counts_elements = bool(operand.kinds) and operand.kinds[axis] == "Element"
+        if 0 <= number < (max(size - step, 0) + 1 if counts_elements else count):
             continue
+        if counts_elements:
+            return (
+                f"Along dimension {axis}, the index map of {name} returns the first element of a "
+                f"block (pl.Element), and a block has {step} of the array's {size} elements. "
+                "Compare the first element on each grid step with that."
+            )
         blocks = f"{count} blocks, 0 to {count - 1}," if count > 1 else "1 block, 0,"
         there = f"{name} has {blocks} along dimension {axis}. "
         if number > 0 and step > 1 and number % step == 0 and number // step < count:

@@ -334,7 +334,7 @@ def _suspect(
         edge=clues.edge,
         as_xla=in_float64(as_xla) if as_xla else None,
         finite=in_float64(finite) if finite else None,
-        makes_nan=clues.makes_nan,
+        nonfinite_by=clues.nonfinite_by,
         strict=evidence.mode is Mode.STRICT,
         unwritten=use.buffers if (use := evidence.observed.unwritten) else (),
         unused=tuple(reference.names[n] for n in _unused(evidence)),

@@ -39,7 +39,7 @@ from pallascope.kernels import (
     DeviceFaultLog,
     TracedLaunch,
     UnwrittenMemory,
-    noting_nan,
+    noting_nonfinite,
     overhangs,
     running,
     watching,
@@ -280,7 +280,7 @@ class RunAgain:
 def _looked(question: InvestigateRun) -> Investigated:
     """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
-    walk, with_zeros, padding, edge, finite, makes_nan = None, (), None, ("", ()), (), ()
+    walk, with_zeros, padding, edge, finite, nonfinite_by = None, (), None, ("", ()), (), ()
     with _surroundings(question):
         launch = launch_of(question)
         with exception_reports.caught(question.source, Stage.RUN):
@@ -295,22 +295,25 @@ def _looked(question: InvestigateRun) -> Investigated:
                     finite = _with_zeros(launch, question, cleaned)
             if any(map(holds_nan, finite or with_zeros)):
                 with exception_reports.caught(question.source, Stage.RUN):
-                    makes_nan = _makes_nan(launch, question, cleaned)
+                    nonfinite_by = _nonfinite_by(launch, question, cleaned)
             with exception_reports.caught(question.source, Stage.RUN):
                 padding = _padding(launch, question, with_zeros)
-    return Investigated(walk, with_zeros, padding, *edge, finite, makes_nan)
+        elif question.infinite and _mode(question) is Mode.STRICT:
+            with exception_reports.caught(question.source, Stage.RUN):
+                nonfinite_by = _nonfinite_by(launch, question, values)
+    return Investigated(walk, with_zeros, padding, *edge, finite, nonfinite_by)
 
 
-def _makes_nan(
+def _nonfinite_by(
     launch: TracedLaunch, question: InvestigateRun, values: list[np.ndarray]
 ) -> tuple[tuple[str, int], ...]:
-    """The operations in kernels that make NaN of operands without any, with their lines."""
+    """The operations in kernels that make NaN, or infinity, of other operands, with their lines."""
     found: dict[tuple[str, int], None] = {}
 
     def note(name: str, eqn: core.JaxprEqn) -> None:
         found[name, line_of(eqn.source_info, question.source.file)] = None
 
-    with noting_nan(note):
+    with noting_nonfinite(note, question.infinite):
         _with_zeros(launch, question, values)
     return tuple(sorted(found, key=lambda each: each[1]))
 

@@ -57,7 +57,7 @@ from pallascope.model import (
     SourceFile,
     mesh_size,
 )
-from pallascope.tools.arrays import drawn_like, holds_nan, widened
+from pallascope.tools.arrays import drawn_like, holds_infinity, holds_nan, widened
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion
 
@@ -433,8 +433,9 @@ class TpuLaunchClient(LaunchClient):
         shares = EvaluateBlocks(solution_file(kata), kata.name, case, inputs, calls)
         self.queues.trusted.ask(shares)
         with_zeros, eager = any(map(holds_nan, observed.outputs)), eager_copies(case)
+        infinite = not with_zeros and any(map(holds_infinity, observed.outputs))
         launch = self.about(traced)
-        question = InvestigateRun(*launch, self.mode, case.seed, with_zeros, eager)
+        question = InvestigateRun(*launch, self.mode, case.seed, with_zeros, eager, infinite)
         looked = self.queues.runs(self.device.mesh).answer(question, self.seconds)
         taken = self.queues.trusted.answer(shares)
         looked = looked if isinstance(looked, Investigated) else Investigated()
@@ -446,7 +447,7 @@ class TpuLaunchClient(LaunchClient):
             looked.edge,
             looked.as_xla,
             looked.finite,
-            looked.makes_nan,
+            looked.nonfinite_by,
         )
 
     def repaired(self) -> Repaired:

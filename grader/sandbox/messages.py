@@ -214,13 +214,17 @@ class RunTrace(TraceQuestion):
 
 @dataclass(frozen=True, slots=True)
 class InvestigateRun(TraceQuestion):
-    """Look for the cause of a wrong result; `with_zeros`, also by a run with zeros in unwritten
-    memory."""
+    """Look for the cause of a wrong result.
+
+    `with_zeros`, also by a run with zeros in unwritten memory; `infinite`, by one that finds the
+    operations that make infinity.
+    """
 
     mode: Mode
     seed: int
     with_zeros: bool
     eager: bool = False
+    infinite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,8 +357,8 @@ class Investigated:
 
     `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
     `as_xla` are the results with XLA's; both are empty if there is none. `finite` are the results
-    for inputs with zeros instead of NaN and infinity. `makes_nan` are the operations that make NaN
-    of other numbers, and their lines.
+    for inputs with zeros instead of NaN and infinity. `nonfinite_by` are the operations
+    that make NaN of other numbers, or infinity of finite ones, and their lines.
     """
 
     walk: OutputBlocks | None = None
@@ -363,7 +367,7 @@ class Investigated:
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
     finite: tuple[Array, ...] = ()
-    makes_nan: tuple[tuple[str, int], ...] = ()
+    nonfinite_by: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

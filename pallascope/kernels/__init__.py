@@ -5,7 +5,7 @@ If JAX has moved an internal, UnsupportedJax names it.
 aliases             Arrays that XLA copies because of input_output_aliases
 block_samples       Some blocks of a kernel's outputs, at sizes that take too long to run …
 calls               A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs
-changed_operations  Runs a launch with changed operations: which makes NaN, and which …
+changed_operations  Runs a launch with changed operations: which makes NaN or infinity, …
 collectives         Bytes that collectives and reshardings send outside of kernels
 comm_timeline       Communication timeline: each chip's sends, arrivals and waits, in order
 device_hooks        Hooks of the interpreter that record the devices' actions on each other
@@ -37,7 +37,7 @@ traced_launch       A traced launch: its contents, how to run it, how it is seri
 """
 
 from pallascope.kernels.calls import kernel_call
-from pallascope.kernels.changed_operations import noting_nan
+from pallascope.kernels.changed_operations import noting_nonfinite
 from pallascope.kernels.device_hooks import DeviceFaultLog, watching_devices
 from pallascope.kernels.dma_hooks import CopyWatch, watching_copies
 from pallascope.kernels.index_maps import walk_of
@@ -69,7 +69,7 @@ __all__ = [
     "kernel_call",
     "longest_product",
     "longest_sum",
-    "noting_nan",
+    "noting_nonfinite",
     "overhangs",
     "running",
     "walk_of",

@@ -1,4 +1,4 @@
-"""Runs a launch with changed operations: which makes NaN, and which single change makes it right.
+"""Operations that make NaN or infinity, and changes of one operation that make a launch right.
 
 A diagnosis that names a line of a kernel is tested: the kernel runs again with one operation
 changed, as a beginner would mend it. `repairs` lists these changes: a store that adds, a comparison
@@ -26,33 +26,37 @@ from pallascope.kernels.jaxprs import CALLS, Shaped, Site, array_struct, primiti
 from pallascope.kernels.pallas_params import body, grid_mapping, is_pallas_call
 from pallascope.kernels.source_lines import line_of
 
-# ---- NaN ----
+# ---- NaN and infinity ----
 
-#: Operations that may make NaN of other numbers.
+#: Operations that may make NaN of other numbers, and those that may make infinity.
 _MAKE_NAN = (
     *("add", "add_any", "sub", "mul", "div", "rem", "dot_general", "reduce_sum", "cumsum"),
     *("log", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "acos", "asin", "atanh"),
     "convert_element_type",
 )
+_MAKE_INFINITY = (*_MAKE_NAN, "exp", "exp2", "expm1", "integer_pow", "square", "cumprod")
 
 
 @contextlib.contextmanager
-def noting_nan(note: Callable[[str, core.JaxprEqn], None]) -> Iterator[None]:
+def noting_nonfinite(
+    note: Callable[[str, core.JaxprEqn], None], infinity: bool = False
+) -> Iterator[None]:
     """Call `note` with each operation of kernels that makes NaN of operands without any.
 
+    If `infinity`, with each operation that makes infinity of finite operands.
     It gets the operation's name and its equation, in any order, each time that the operation runs.
     Enter it before `running`, in strict mode.
     """
 
     def noted(_: core.Primitive, *args: Any, eqn: core.JaxprEqn, name: str, **__: Any) -> list[Any]:
         results = bind(eqn, args)
-        made = _any_new_nan(results[0], args)
+        made = _any_new(jnp.isinf if infinity else jnp.isnan, results[0], args)
         jax.debug.callback(lambda is_true: is_true and note(name, eqn), made)
         return results
 
     def replacement(eqn: core.JaxprEqn, _: object) -> list[core.JaxprEqn]:
         name = getattr(eqn.params.get("of"), "name", eqn.primitive.name)  # of `replaced_by`
-        if name not in _MAKE_NAN or not _is_float(eqn.outvars[0]):
+        if name not in (_MAKE_INFINITY if infinity else _MAKE_NAN) or not _is_float(eqn.outvars[0]):
             return [eqn]
         return [replaced_by(eqn, functools.partial(noted, eqn=eqn, name=name))]
 
@@ -64,12 +68,17 @@ def _is_float(value: Any) -> bool:
     return jnp.issubdtype(getattr(value, "aval", value).dtype, jnp.floating)
 
 
-def _any_new_nan(result: jax.Array, operands: Sequence[jax.Array]) -> jax.Array:
-    """Whether a result holds NaN and its operands don't, or not in this place if it has one."""
-    made = jnp.isnan(result)
+def _any_new(
+    kind: Callable[[jax.Array], jax.Array], result: jax.Array, operands: Sequence[jax.Array]
+) -> jax.Array:
+    """Whether a result holds numbers of a `kind` where its operands are other ones.
+
+    Of an operand in another shape, no element may be of the kind.
+    """
+    made = kind(result)
     for operand in filter(_is_float, operands):
-        nan = jnp.isnan(operand)
-        made &= ~(nan if operand.shape == result.shape else nan.any())
+        given = kind(operand)
+        made &= ~(given if operand.shape == result.shape else given.any())
     return made.any()
 
 

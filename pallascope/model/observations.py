@@ -291,8 +291,9 @@ class Clues:
     spec's results for single blocks of inputs. `padding` names the kernel's inputs whose padding
     alone causes NaN, None if that couldn't be tried. `edge` describes an operation that XLA on the
     CPU computes differently, and `as_xla` are the results with XLA's. `finite` are the results for
-    inputs with zeros instead of NaN and infinity, if some hold such numbers. `makes_nan` are the
-    operations in kernels that make NaN of other numbers, and their lines (0 in other files).
+    inputs with zeros instead of NaN and infinity, if some hold such numbers. `nonfinite_by` are the
+    operations in kernels that make NaN of other numbers, or infinity of finite ones if the results
+    hold no NaN, and their lines (0 in other files).
     """
 
     output_blocks: OutputBlocks | None = None
@@ -302,7 +303,7 @@ class Clues:
     edge: str = ""
     as_xla: tuple[Array, ...] = ()
     finite: tuple[Array, ...] = ()
-    makes_nan: tuple[tuple[str, int], ...] = ()
+    nonfinite_by: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ def holds_nan(array: Array) -> bool:
     return bool((values != values).any())
 
 
+def holds_infinity(array: Array) -> bool:
+    """Whether an element is infinite; integers never are."""
+    return bool(np.isinf(in_float64(array)).any())
+
+
 def widened(array: Array) -> Array:
     """An array of bfloat16 or float16 in float32, with the same values; any other as it is."""
     if array.dtype not in ("bfloat16", "float16"):

@@ -44,6 +44,7 @@ from grader.checks.diagnoses.uninitialized import (
     never_stored,
     never_visited,
     not_aliased,
+    overflowed,
     padding_likely,
     padding_used,
     read_before_written,
@@ -57,7 +58,6 @@ from grader.checks.diagnoses.value_patterns import (
     factor_of_the_row,
     input_unchanged,
     mask_within_reach,
-    overflowed,
     rounded_too_early,
     rows_of_nothing,
     same_amount,
@@ -480,14 +480,14 @@ def test_a_dimension_that_an_index_map_lacks_is_not_to_be_marked_arbitrary() -> 
 
 def test_lines_that_make_nan_are_named_if_all_are_known() -> None:
     nan = with_part(LAST, np.nan)
-    shown = suspect(nan, with_zeros=nan, makes_nan=(("div", 12),))
+    shown = suspect(nan, with_zeros=nan, nonfinite_by=(("div", 12),))
     assert why(computed_nan, shown).startswith("NaN from arithmetic in line 12\n")
     assert "memory before: 0/0 or inf/inf." in why(computed_nan, shown)
-    several = replace(shown, makes_nan=(("sub", 7), ("div", 12), ("log", 12)))
+    several = replace(shown, nonfinite_by=(("sub", 7), ("div", 12), ("log", 12)))
     said = why(computed_nan, several)
     assert "In lines 7 and 12, arithmetic makes NaN" in said
     assert "The NaN in the result come from one of them." in said
-    unknown = replace(shown, makes_nan=(("div", 12), ("sub", 0)))
+    unknown = replace(shown, nonfinite_by=(("div", 12), ("sub", 0)))
     assert why(computed_nan, unknown).startswith("NaN from arithmetic\n")
 
 
@@ -623,6 +623,19 @@ def test_overflowed_elements_are_counted() -> None:
     assert "8 elements overflowed" in why(overflowed, suspect(with_part(np.s_[:8, 0], np.inf)))
     expected = with_part((0, 0), np.inf)
     assert overflowed(suspect(with_part((0, 0), np.inf, NOISE), expected)) is None
+
+
+def test_lines_that_make_infinity_are_named() -> None:
+    shown = suspect(with_part((0, 0), -np.inf), nonfinite_by=(("log", 12),))
+    assert why(overflowed, shown).startswith("infinity from arithmetic in line 12\n")
+    assert "infinity of finite numbers: the log of zero." in why(overflowed, shown)
+
+
+def test_padding_is_not_named_if_nan_stay_without_it() -> None:
+    nan = np.full_like(X, np.nan)
+    shown = suspect(nan, with_zeros=X, padding=("x_ref",), **kernel(RAGGED, output()))
+    assert padding_used(shown)
+    assert padding_used(replace(shown, with_zeros=with_part(LAST, np.nan))) is None
 
 
 def test_one_wrong_element_that_is_no_zero() -> None:

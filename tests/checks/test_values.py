@@ -285,6 +285,15 @@ def test_a_block_index_is_explained_by_its_number(index: str, says: str) -> None
     assert ("element indices" in said) is (index == "(16, 0)")
 
 
+def test_an_index_of_an_element_is_not_compared_with_numbers_of_blocks() -> None:
+    message = 'Out-of-bounds block index (27, 0) for input "x_ref" in iteration (2,)'
+    x = replace(operand("x_ref", (32, 128), (8, 128)), element=True, kinds=("Element", "Blocked"))
+    problem = Problem(Stage.RUN, "IndexError", message)
+    said = " ".join(text(interpreter_finding(problem, FILE, (call(x),))).split())
+    assert "returns the first element of a block (pl.Element)" in said
+    assert "a block has 8 of the array's 32 elements" in said
+
+
 def test_a_read_out_of_bounds() -> None:
     said = on(
         "IndexError",

@@ -43,7 +43,7 @@ DIAGNOSES: tuple[Callable[[Suspect], Diagnosis | None], ...] = (
     uninitialized.computed_nan,
     position_patterns.never_used,
     position_patterns.another_result,
-    value_patterns.overflowed,
+    uninitialized.overflowed,
     value_patterns.all_zero,
     value_patterns.input_unchanged,
     value_patterns.same_amount,

@@ -50,8 +50,8 @@ class Suspect:
     it. Nothing depends on the inputs of the launch that are `unused`. `others` are the launch's
     other results. `as_xla` is the result if the operation that `edge` describes is computed as by
     XLA on the CPU, `finite` that for inputs with zeros instead of NaN and infinity. Other contents
-    of the buffers `unwritten`, before their first write, change the results. `makes_nan` are the
-    operations that make NaN of other numbers, and their lines.
+    of the buffers `unwritten`, before their first write, change the results. `nonfinite_by` are the
+    operations that make NaN of other numbers, or infinity of finite ones, and their lines.
     """
 
     result: Comparison
@@ -69,7 +69,7 @@ class Suspect:
     as_xla: Floats | None = None
     finite: Floats | None = None
     unwritten: tuple[str, ...] = ()
-    makes_nan: tuple[tuple[str, int], ...] = ()
+    nonfinite_by: tuple[tuple[str, int], ...] = ()
 
     def refs(self, *roles: Role) -> tuple[Operand, ...]:
         return self.call.role(*roles) if self.call else ()

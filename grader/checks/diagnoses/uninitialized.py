@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from pallascope.model import (
 
 
 def padding_used(suspect: Suspect) -> Diagnosis | None:
-    """NaN from past an input's edge, as a run without other NaN has shown."""
-    if not suspect.wrong_nan.any():
+    """NaN from past an input's edge, as a run without other NaN has shown.
+
+    If NaN stay with zeros in that padding, they have another cause, which comes first.
+    """
+    if not suspect.wrong_nan.any() or suspect.computed_nan:
         return None
     used = suspect.padding or ()
     ragged = [place for place in ragged_inputs(suspect) if place[0].name in used]
@@ -108,17 +111,14 @@ def computed_nan(suspect: Suspect) -> Diagnosis | None:
     """NaN that the arithmetic itself produced."""
     if not suspect.computed_nan:
         return None
-    lines = sorted({line for _, line in suspect.makes_nan if line})
-    if not lines or not all(line for _, line in suspect.makes_nan):
+    where, hows, either = lines_of_nonfinite(suspect, _NAN_BY, "NaN")
+    if not where:
         return Diagnosis(
             "NaN from arithmetic",
             "The arithmetic itself produces NaN, whatever was in memory before: 0/0, inf − inf, "
             f"inf × 0, {_casts(suspect)}or the logarithm or root of a negative number.",
             vague=True,
         )
-    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(lines)}"
-    hows = listed(dict.fromkeys(_NAN_BY.get(name, name) for name, _ in suspect.makes_nan))
-    either = "" if len(lines) == 1 else " The NaN in the result come from one of them."
     return Diagnosis(
         f"NaN from arithmetic in {where}",
         f"In {where}, arithmetic makes NaN of other numbers, whatever was in memory before: "
@@ -135,6 +135,53 @@ _NAN_BY = {
     **dict.fromkeys(("dot_general",), "0 × inf or inf − inf in a product"),
     **dict.fromkeys(
         ("log", "log1p", "sqrt", "rsqrt", "pow"), "the log or root of a negative number"
+    ),
+    "convert_element_type": "a cast of a number that is too large for its dtype",
+}
+
+
+def overflowed(suspect: Suspect) -> Diagnosis | None:
+    """Infinity where a finite value belongs."""
+    result = suspect.result
+    infinite = np.isinf(result.actual) & np.isfinite(result.expected)
+    if not infinite.any():
+        return None
+    where, hows, either = lines_of_nonfinite(suspect, _INFINITY_BY, "infinities")
+    elements = count(int(infinite.sum()), "element")
+    told = (
+        f"{elements} overflowed to infinity where a finite value was expected: a value left its "
+        "dtype's range (exp of a large number? a division by zero? the log of zero?)."
+    )
+    if where:
+        told = f"In {where}, arithmetic makes infinity of finite numbers: {hows}.{either}"
+    phrase = f"infinity from arithmetic in {where}" if where else "overflow to inf"
+    return Diagnosis(phrase, told, vague=True, guess=True)
+
+
+def lines_of_nonfinite(
+    suspect: Suspect, by: Mapping[str, str], numbers: str
+) -> tuple[str, str, str]:
+    """The lines that make NaN or infinity, how, and a sentence if there are several.
+
+    `by` has words for operations. All are empty if some lines are unknown.
+    """
+    lines = sorted({line for _, line in suspect.nonfinite_by if line})
+    if not lines or not all(line for _, line in suspect.nonfinite_by):
+        return "", "", ""
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {listed(lines)}"
+    hows = listed(dict.fromkeys(by.get(name, name) for name, _ in suspect.nonfinite_by))
+    either = "" if len(lines) == 1 else f" The {numbers} in the result come from one of them."
+    return where, hows, either
+
+
+#: The operations in which finite numbers become infinity.
+_INFINITY_BY = {
+    **dict.fromkeys(("exp", "exp2", "expm1", "pow"), "exp, or a power, of a large number"),
+    **dict.fromkeys(("div", "rsqrt"), "a division by zero"),
+    **dict.fromkeys(("log", "log1p"), "the log of zero"),
+    **dict.fromkeys(
+        ("add", "add_any", "sub", "mul", "dot_general", "reduce_sum", "cumsum", "integer_pow"),
+        "a sum or product beyond the dtype's largest number",
     ),
     "convert_element_type": "a cast of a number that is too large for its dtype",
 }

@@ -14,25 +14,10 @@ from grader.checks.diagnoses.suspect import (
     rounding,
     wrong_values,
 )
-from grader.checks.phrasing import count, number
+from grader.checks.phrasing import number
 from pallascope.model import Hypothesis, Lint
 
 _LEAST_FACTOR = 1e-3
-
-
-def overflowed(suspect: Suspect) -> Diagnosis | None:
-    """Infinity where a finite value belongs."""
-    result = suspect.result
-    infinite = np.isinf(result.actual) & np.isfinite(result.expected)
-    if not infinite.any():
-        return None
-    return Diagnosis(
-        "overflow to inf",
-        f"{count(int(infinite.sum()), 'element')} overflowed to infinity where a finite value was "
-        "expected: a value left its dtype's range (exp of a large number? a division by zero?).",
-        vague=True,
-        guess=True,
-    )
 
 
 _PROMISE = "multiple_of"  # the primitive's name

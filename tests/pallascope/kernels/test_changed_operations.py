@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from pallascope.kernels import TracedLaunch, noting_nan
+from pallascope.kernels import TracedLaunch, noting_nonfinite
 from pallascope.kernels.changed_operations import MOST_REPAIRS
 from pallascope.kernels.source_lines import line_of
 from pallascope.model import Mode
@@ -43,15 +43,17 @@ def launch(kernel: Callable[..., None], grid: tuple[int, ...] = ()) -> TracedLau
 # ---- NaN ----
 
 
-def nan_of(kernel: Callable[..., None], x: Any = X) -> list[tuple[str, str]]:
-    """The operations that make NaN, each with the text of its line."""
+def nonfinite_of(
+    kernel: Callable[..., None], x: Any = X, infinity: bool = False
+) -> list[tuple[str, str]]:
+    """The operations that make NaN, or infinity, each with the text of its line."""
     found: set[tuple[str, str]] = set()
 
     def note(name: str, eqn: Any) -> None:
         line = line_of(eqn.source_info, __file__)
         found.add((name, linecache.getline(__file__, line).strip()))
 
-    with noting_nan(note):
+    with noting_nonfinite(note, infinity):
         launch(kernel).run([x], Mode.STRICT, 0, "zero")
     return sorted(found)
 
@@ -71,17 +73,23 @@ def no_nan(x_ref: Any, o_ref: Any) -> None:
 
 
 def test_operations_that_make_nan_are_noted_with_their_lines() -> None:
-    assert nan_of(zero_by_zero) == [("div", "o_ref[...] = none / none")]
+    assert nonfinite_of(zero_by_zero) == [("div", "o_ref[...] = none / none")]
     line = "o_ref[...] = infinity * jnp.where(x_ref[...] > 1, 0.0, 1.0) + jnp.log(-x_ref[...])"
-    assert nan_of(infinite_product) == [("log", line), ("mul", line)]
-    assert nan_of(no_nan) == []
+    assert nonfinite_of(infinite_product) == [("log", line), ("mul", line)]
+    assert nonfinite_of(no_nan) == []
 
 
 def test_nan_that_are_passed_on_are_not_noted() -> None:
     x = X.copy()
     x[0, 3] = np.nan
-    assert nan_of(no_nan, x) == []
-    assert nan_of(zero_by_zero, x) == [("div", "o_ref[...] = none / none")]
+    assert nonfinite_of(no_nan, x) == []
+    assert nonfinite_of(zero_by_zero, x) == [("div", "o_ref[...] = none / none")]
+
+
+def test_operations_that_make_infinity_of_finite_numbers_are_noted() -> None:
+    line = "infinity = jnp.exp(x_ref[...] * 1e3)"
+    assert nonfinite_of(infinite_product, infinity=True) == [("exp", line)]
+    assert nonfinite_of(no_nan, infinity=True) == []
 
 
 # ---- repairs ----
