@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from grader.api import Examiner, ExaminerPool, Report
-from grader.batch.completions import is_code, source_in
-from grader.batch.samples import NoSample
+from grader.batch.samples import NoSample, is_code, source_in
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata
 from grader.exercise.regions import BEGIN, END, regions

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from grader.batch.completions import COMPLETION
-from grader.batch.samples import ID, TASK
+from grader.batch.samples import COMPLETION, ID, TASK
 from grader.exercise.catalog import Kata
 from grader.exercise.mutants import wrong_version
 from grader.tools.html import Cell, HtmlTable, page

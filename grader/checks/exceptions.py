@@ -19,7 +19,7 @@ from grader.checks.exception_advice import (
 )
 from grader.checks.phrasing import at, paragraph
 from grader.verdict import Check, Finding
-from pallascope.model import Accident, KernelCall, Operand, Problem, Role, Stage
+from pallascope.model import BROKEN_PROMISE, Accident, KernelCall, Operand, Problem, Role, Stage
 from pallascope.tpu import OnChip, Prediction
 
 #: The kind of a Problem made from kernels.NotSerializable.
@@ -237,7 +237,7 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             f"{name}: block index {index} is out of bounds",
             f"At grid step {step} the index map of {role} {name} returns {index}: that block is "
             f"out of bounds.\n{paragraph('error', message)}",
-            _block_numbers(index, name, calls) + _handed_over(name, message),
+            _block_numbers(index, name, message, calls) + _handed_over(name, message),
         )
     if match := _REVISITED.search(message):
         output, step, first, last = match.groups()
@@ -281,9 +281,14 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
     )
 
 
-def _block_numbers(index: str, name: str, calls: tuple[KernelCall, ...]) -> str:
-    """Advice on a block index that is out of bounds, such as "(0, 256)"."""
-    operand = next((one for call in calls for one in call.operands if one.name == name), None)
+def _block_numbers(index: str, name: str, message: str, calls: tuple[KernelCall, ...]) -> str:
+    """Advice on a block index that is out of bounds, such as "(0, 256)".
+
+    Of several Refs of that name, it is about the one with the shape in the message.
+    """
+    alike = [one for call in calls for one in call.operands if one.name == name]
+    shape = _shape_of_input(message)
+    operand = next((one for one in alike if shape in ("", str(one.array.shape))), None)
     numbers = [int(number) for number in re.findall(r"-?\d+", index)]
     compare = "Compare the grid with the number of blocks, and look at each term of the index map."
     if operand is None or len(numbers) != len(operand.block):
@@ -311,13 +316,18 @@ def _block_numbers(index: str, name: str, calls: tuple[KernelCall, ...]) -> str:
     return compare
 
 
+def _shape_of_input(message: str) -> str:
+    """The shape of an array in the interpreter's message, such as "(8, 128)"; "" if it has none."""
+    found = re.search(r"but input has shape (\(.*?\))", message)
+    return found[1] if found else ""
+
+
 def _handed_over(name: str, message: str) -> str:
     """A hint for a right index map that got the wrong array."""
-    shape = re.search(r"but input has shape (\(.*?\))", message)
-    if not shape:
+    if not (shape := _shape_of_input(message)):
         return ""
     return (
-        f" {name} is an array of shape {shape[1]} here: if you meant another one, look at the "
+        f" {name} is an array of shape {shape} here: if you meant another one, look at the "
         "order in which the arrays are passed."
     )
 
@@ -384,6 +394,12 @@ def complaint_finding(
     races = [text for text in complaints if text.startswith(FOUND)]
     if races:
         phrase, explanation, advice = race_told(races[0], devices, calls, file)
+    elif complaints[0].startswith(BROKEN_PROMISE):
+        phrase, _, explanation = complaints[0].partition(": ")
+        advice = (
+            "Mosaic leaves out the code for all other indices. Promise only a number that divides "
+            "the index on each grid step, or nothing."
+        )
     else:
         phrase = "a semaphore is left non-zero"
         explanation = "A semaphore is left non-zero at the end of the kernel."

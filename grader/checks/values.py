@@ -77,8 +77,7 @@ def known_mistake(
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
     if diagnosis is None or diagnosis.guess:
         return Diagnosis(phrase, f"{same}.")
-    why = f"{same}: {diagnosis.phrase}. {diagnosis.why}"
-    return dataclasses.replace(diagnosis, phrase=phrase, why=why)
+    return dataclasses.replace(diagnosis, phrase=phrase, why=f"{same}: {diagnosis.phrase}.")
 
 
 def alike(result: Comparison, output: Array) -> bool:
@@ -154,6 +153,9 @@ def check(evidence: Evidence) -> Finding | None:
             unsure = diagnosis is None or diagnosis.guess or garbage
             tested = _tested(evidence, position, result)
             diagnosis = tested or (_repaired(evidence, results) if unsure else None) or diagnosis
+    elif diagnosis.symptom and (change := _repaired(evidence, results)):
+        why = f"{change.why} As it is, {diagnosis.phrase}."
+        diagnosis = dataclasses.replace(change, why=why)
     return _finding(evidence, result, diagnosis)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jax.extend import core
 
+from grader.exercise.regions import RegionError, regions
 from grader.exercise.specs import similar, trace_argument
 from grader.sandbox import exception_reports, warmup
 from grader.sandbox.messages import (
@@ -46,10 +47,13 @@ from pallascope.kernels import (
     watching_copies,
     watching_devices,
 )
-from pallascope.kernels.edges_of_mosaic import DIFFERENCES
+from pallascope.kernels.changed_operations import Source
+from pallascope.kernels.cpu_runs import NotTried
+from pallascope.kernels.edges_of_mosaic import DIFFERENCES, noting_broken_promises
 from pallascope.kernels.lints import notes_on
 from pallascope.kernels.source_lines import line_of
 from pallascope.model import (
+    BROKEN_PROMISE,
     Array,
     ArrayType,
     BlockSample,
@@ -186,8 +190,19 @@ def _run(question: RunTrace) -> RunResult:
         memory = UnwrittenMemory()
         copies = CopyWatch(question.source)
         device_log = DeviceFaultLog(question.source, question.device.mesh)
+        promises: dict[int, str] = {}
+
+        def note(index: int, multiple: int, eqn: core.JaxprEqn) -> None:
+            line = line_of(eqn.source_info, question.source.file)
+            where = f" in line {line}" if line else ""
+            promises[line] = (
+                f"{BROKEN_PROMISE}: pl.multiple_of{where} says that {index:,} is a multiple of "
+                f"{multiple}."
+            )
+
         with (
             watching() as watch,
+            noting_broken_promises(note),
             watching_devices(device_log) if question.device.mesh else contextlib.nullcontext(),
             exception_reports.caught(question.source, Stage.RUN) as caught,
             watching_copies(copies),
@@ -209,7 +224,7 @@ def _run(question: RunTrace) -> RunResult:
                     None,
                     trace,
                     tuple(map(arrays.from_numpy, results)),
-                    watch.complaints,
+                    (*watch.complaints, *promises.values()),
                     copy_faults=tuple(copies.faults),
                     device_faults=tuple(device_log.faults),
                 )
@@ -223,7 +238,7 @@ def _run(question: RunTrace) -> RunResult:
         return RunResult(
             caught.problem,
             trace,
-            complaints=watch.complaints,
+            complaints=(*watch.complaints, *promises.values()),
             copy_faults=tuple(copies.faults),
             device_faults=tuple(device_log.faults),
         )
@@ -383,14 +398,40 @@ def _more_nan(tried: Array, without: Array) -> bool:
     return bool((one & ~other).any())
 
 
+def _nearly(values: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether results are the expected ones, but for rounding."""
+    if expected.dtype.kind in "iub":
+        return np.array_equal(values, expected)
+    return similar(values, expected)
+
+
+def _source(question: RepairRun) -> Source:
+    """The learner's file; the learner writes the lines in its regions."""
+    text = question.source.content.decode(errors="replace")
+    try:
+        asked = {line for one in regions(text) for line in range(one.begin, one.end)}
+    except RegionError:
+        asked = set()
+    return Source(question.source.file, text.split("\n"), asked)
+
+
 def _repaired(question: RepairRun) -> Repaired:
     """The first change of one operation that gives nearly the expected results."""
     values = list(map(arrays.to_numpy, question.inputs))
     expected = list(map(arrays.to_numpy, question.expected))
     how = {"eager": question.eager, "axes": question.device.mesh, "races": False}
     with _surroundings(question):
-        launch = launch_of(question)
-        for repair in launch.repairs(question.source.file):
+        launch, file = launch_of(question), question.source.file
+        try:
+            found = launch.first_repair(values, expected, _nearly, _source(question))
+        except NotTried:
+            pass
+        else:
+            if found is None:
+                return Repaired()
+            repair, results = found
+            return Repaired(repair.change, repair.line, tuple(map(from_numpy, results)))
+        for repair in launch.repairs(file):
             with exception_reports.caught(question.source, Stage.RUN), repair.made():
                 results = launch.run(values, _mode(question), question.seed, **how)
                 if all(map(similar, results, expected)):

@@ -365,7 +365,7 @@ class SampledKernel:
         tables = mapping.num_index_operands
         refs = self._body.invars[tables:]
         self._refs, self._scratch = refs[: len(self._specs)], refs[len(self._specs) :]
-        _demand_plain(self._body, self._refs, self._scratch)
+        self._demand_plain()
         positions = positions_of(eqn, scalars, MOST_STEPS)
         starts = positions.starts[tables : tables + len(self._specs)]
         for start, why in zip(starts, positions.unknown[tables:], strict=False):
@@ -380,11 +380,10 @@ class SampledKernel:
         self.grid = tuple(int(n or 0) for n in positions.grid)
         self._axes = [n for n in range(len(self.grid)) if n not in mapping.vmapped_dims]
         self._visits = [self._places(at) for at in range(self._count, len(self._specs))]
-        self._aliases = {
-            out: operands[sizes + given]
-            for given, out in eqn.params.get("input_output_aliases") or ()
+        self._aliases = {  # the position of an input
+            out: given - tables for given, out in eqn.params.get("input_output_aliases") or ()
         }
-        self._work, self._step_cost = work, work_of(self._without_refs.jaxpr)
+        self._work = work
         self._blocks: dict[tuple[int, int], Values | None] = {}
         self._fetched: dict[int, tuple[list[int], Values]] = {}
 
@@ -471,7 +470,8 @@ class SampledKernel:
         steps = np.flatnonzero(self._visits[number] == place)
         if not steps.size:
             alias = self._aliases.get(number)
-            given = None if alias is None else _part(alias, *self.box(number, place))
+            box = self.box(number, place)
+            given = None if alias is None else _part(self._inputs[alias], *box)
             self._blocks[number, place] = given
             return
         last, first = int(steps[-1]), _first_of_run(steps)
@@ -512,6 +512,20 @@ class SampledKernel:
             earlier = int(np.ravel_multi_index(at, self.grid))
             if earlier < begin:
                 yield (begin := earlier)
+
+    def _demand_plain(self) -> None:
+        """Raises NotSampled for a kernel that doesn't just map blocks to blocks."""
+        names = set(primitives(self._body))
+        if any(memory_space(ref.aval) in IN_HBM for ref in self._refs):
+            raise RunsAsAWhole("its kernel copies from or to HBM itself")
+        if any(memory_space(ref.aval).startswith("semaphore") for ref in self._scratch):
+            raise RunsAsAWhole("its kernel waits for semaphores")
+        if any(name.startswith(("dma_", "semaphore_")) for name in names):
+            raise RunsAsAWhole("its kernel copies by itself")
+
+    @functools.cached_property
+    def _step_cost(self) -> float:
+        return work_of(self._without_refs.jaxpr)
 
     @functools.cached_property
     def _without_refs(self) -> core.ClosedJaxpr:
@@ -566,19 +580,6 @@ class SampledKernel:
         if place < 0:
             return block
         return block[tuple(map(slice, self.box(number, place)[1]))]
-
-
-def _demand_plain(
-    kernel: core.Jaxpr, refs: Sequence[core.Var], scratch: Sequence[core.Var]
-) -> None:
-    """Raises NotSampled for a kernel that doesn't just map blocks to blocks."""
-    names = set(primitives(kernel))
-    if any(memory_space(ref.aval) in IN_HBM for ref in refs):
-        raise RunsAsAWhole("its kernel copies from or to HBM itself")
-    if any(memory_space(ref.aval).startswith("semaphore") for ref in scratch):
-        raise RunsAsAWhole("its kernel waits for semaphores")
-    if any(name.startswith(("dma_", "semaphore_")) for name in names):
-        raise RunsAsAWhole("its kernel copies by itself")
 
 
 def _dtype(ref: core.Var) -> Any:

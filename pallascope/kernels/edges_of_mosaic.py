@@ -544,6 +544,42 @@ def edges_of_mosaic(as_xla: Collection[str] = ()) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def noting_broken_promises(note: Callable[[int, int, core.JaxprEqn], None]) -> Iterator[None]:
+    """Call `note` with each index in a kernel that isn't the multiple that `pl.multiple_of` says.
+
+    It gets the index, the multiple and the equation, in any order. Enter it before `running`, in
+    strict mode.
+    """
+
+    def noted(_: object, index: jax.Array, values: Sequence[int], eqn: core.JaxprEqn) -> Any:
+        if len(values) != 1:  # the promise for an array has a number for each dimension
+            return [index]
+        rest = lax.rem(index, lax.full_like(index, values[0]))
+        broken = functools.partial(_note_broken, note, values[0], eqn)
+        jax.debug.callback(broken, index, rest)
+        return [index - rest]
+
+    def replacement(eqn: core.JaxprEqn, _: object) -> list[core.JaxprEqn]:
+        if eqn.primitive.name != PROMISE:
+            return [eqn]
+        return [replaced_by(eqn, functools.partial(noted, eqn=eqn))]
+
+    with rewriting(replacement):
+        yield
+
+
+def _note_broken(
+    note: Callable[[int, int, core.JaxprEqn], None],
+    multiple: int,
+    eqn: core.JaxprEqn,
+    index: Any,
+    rest: Any,
+) -> None:
+    if rest:
+        note(int(index), multiple, eqn)
+
+
+@contextlib.contextmanager
 def rewriting(
     replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],
 ) -> Iterator[None]:

@@ -80,10 +80,10 @@ class Evaluator:
             env.update(zip(eqn.outvars, results, strict=True))
         return [self.value(atom, env) for atom in opened.outvars]
 
-    def evaluate(self, jaxpr: Any, inputs: Sequence[Any]) -> list[Any]:
+    def evaluate(self, jaxpr: Any, inputs: Sequence[Any], consts: Sequence[Any] = ()) -> list[Any]:
         """The results of a jaxpr, closed or not, whose evaluation yields no events."""
         try:
-            next(self.events(jaxpr, inputs))
+            next(self.events(jaxpr, inputs, consts))
         except StopIteration as end:
             return end.value
         raise AssertionError("an event that nobody takes")

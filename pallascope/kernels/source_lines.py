@@ -52,6 +52,11 @@ def line_of(source_info: Any, file: str) -> int:
     return 0
 
 
+def files_of(source_info: Any) -> Iterator[str]:
+    """The files of an equation's frames, the innermost first."""
+    return (code.co_filename for code, _ in _frames_of(source_info))
+
+
 def foreign_author(kernel: core.Jaxpr, file: str) -> str:
     """The file, other than `file`, that contains a part of a kernel's body; "" if there is none.
 

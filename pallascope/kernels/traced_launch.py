@@ -22,11 +22,11 @@ from pallascope.kernels.block_samples import (
     unwritten_array,
 )
 from pallascope.kernels.calls import array_type, kernel_call
-from pallascope.kernels.changed_operations import Repair, repairs
+from pallascope.kernels.changed_operations import Repair, Source, first_repair, repairs
 from pallascope.kernels.collectives import collectives_of, cuts_of_inputs
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
 from pallascope.kernels.evaluator import retraced, without_refs
-from pallascope.kernels.host_values import known_values
+from pallascope.kernels.host_values import known_values, on_host
 from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import Interpret, UnwrittenMemory, running
 from pallascope.kernels.jaxprs import array_struct, primitives, used
@@ -193,6 +193,18 @@ class TracedLaunch:
     def repairs(self, file: str) -> list[Repair]:
         """Changes of single operations of the kernels, in lines of `file`."""
         return repairs(OutsideReader(without_refs(self.closed)).kernels, file)
+
+    def first_repair(
+        self,
+        inputs: Sequence[np.ndarray],
+        expected: Sequence[np.ndarray],
+        is_right: Callable[[np.ndarray, np.ndarray], bool],
+        source: Source,
+    ) -> tuple[Repair, list[np.ndarray]] | None:
+        """The first change of an operation that makes all results right: see `first_repair`."""
+        with on_host():
+            closed = without_refs(self.closed)
+            return first_repair(closed, inputs, expected, is_right, source)
 
     def block_sample(
         self,

@@ -56,6 +56,7 @@ from pallascope.model.launch import (
     total_link_bytes,
 )
 from pallascope.model.observations import (
+    BROKEN_PROMISE,
     PIPELINE_INPUT,
     QUANTITIES,
     Access,
@@ -88,6 +89,7 @@ from pallascope.model.observations import (
 )
 
 __all__ = [
+    "BROKEN_PROMISE",
     "PIPELINE_INPUT",
     "QUANTITIES",
     "RESHARDING",

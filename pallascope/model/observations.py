@@ -231,6 +231,10 @@ class LeftOver:
         )
 
 
+#: The phrase for a `pl.multiple_of` that isn't true, with which the complaint about it begins.
+BROKEN_PROMISE = "pl.multiple_of promises a multiple that the index isn't"
+
+
 #: The name of an array of which a pipeline copies a tile that goes past the edge.
 PIPELINE_INPUT = "a pipeline's input"
 

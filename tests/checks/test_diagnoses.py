@@ -461,6 +461,13 @@ def test_the_buffer_is_named_whose_contents_change_the_results() -> None:
     assert why(read_before_written, shown).startswith("b_ref read before it was written")
 
 
+def test_a_condition_is_not_blamed_for_a_part_of_a_block() -> None:
+    part, stored = np.s_[1:3, :20], output(first=FirstAccess.GUARDED_WRITE)
+    shown = suspect(with_part(part, np.nan), with_zeros=with_part(part, 0.0), **kernel(stored))
+    assert "reach other elements of these blocks" in why(never_stored, shown)
+    assert "condition" not in why(never_stored, shown)
+
+
 def test_blocks_that_are_wrong_without_padding_are_told_too() -> None:
     wrong = with_part(LAST, np.nan, with_part(np.s_[:8], 7.0))
     shown = suspect(wrong, with_zeros=X, padding=("x_ref",), **kernel(RAGGED, output()))

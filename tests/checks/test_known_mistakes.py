@@ -65,7 +65,7 @@ def test_the_title_is_told_before_what_is_vague() -> None:
     told = known_mistake(results, lambda _: "adds", vague)
     assert told
     assert told.phrase == "your kernel adds"
-    assert told.why == "Your result matches that mistake exactly: off. It is off."
+    assert told.why == "Your result matches that mistake exactly: off."
     assert known_mistake(results, lambda agrees: "x" * agrees((array(X),)), vague) == vague
     assert known_mistake(results, lambda agrees: "x" * agrees(()), None) is None
 

@@ -141,6 +141,17 @@ def test_a_change_that_makes_the_result_right_is_named(repaired: Repaired, named
     assert "the grader has tried it" not in told(given) or named
 
 
+def test_a_change_is_named_before_the_padding_that_shows_the_mistake() -> None:
+    x = replace(operand("x_ref", (30, 128), (8, 128)), axes=(0,))
+    nan = np.full_like(Y, np.nan)
+    clues = Clues(with_zeros=(array(0 * Y),), padding=("x_ref",))
+    given = evidence(attempt(nan, trace(call(x, output()))), clues=lambda: clues)
+    assert told(given).startswith("padding of x_ref was used\n")
+    said = told(replace(given, repaired=lambda: REPAIRED))
+    assert said.startswith("right, if line 12 had <= instead of <\n")
+    assert "As it is, padding of x_ref was used." in " ".join(said.split())
+
+
 def test_a_known_mistake_is_named_before_a_change_is_tried() -> None:
     def untried() -> Repaired:
         raise AssertionError("a change was tried")

@@ -30,7 +30,8 @@ class Diagnosis:
 
     `vague`: it describes the numbers and doesn't name their cause. `guess`: it names likely causes,
     which the name of a known mistake may contradict. `tested`: the cause explains all elements;
-    only the name of a known mistake says more.
+    only the name of a known mistake says more. `symptom`: a change of the kernel that makes the
+    results right may say more.
     """
 
     phrase: str
@@ -38,6 +39,7 @@ class Diagnosis:
     vague: bool = False
     guess: bool = False
     tested: bool = False
+    symptom: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ def _of_padding(ragged: list[tuple[Operand, int]], result: Comparison) -> Diagno
         "0) for a sum or a product, -inf instead of 0 for a maximum or an exponential. A product "
         "with zero keeps NaN. If this step needs another block, look at the index map."
         + (also if others else ""),
+        symptom=True,
     )
 
 
@@ -370,6 +371,11 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
             f"{result.name} stays in HBM: only copies write to it, from the kernel or a pipeline "
             "in it, and none goes there. Perhaps a pipeline's grid has too few steps, or the "
             "copies of the last steps are missing."
+        )
+    elif touch is FirstAccess.GUARDED_WRITE and not whole:
+        reason = (
+            f"The stores to {result.name} reach other elements of these blocks. Look at where each "
+            "begins, at its size, and at its mask."
         )
     elif touch is FirstAccess.GUARDED_WRITE:
         reason = (

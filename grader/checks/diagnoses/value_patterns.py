@@ -15,7 +15,7 @@ from grader.checks.diagnoses.suspect import (
     wrong_values,
 )
 from grader.checks.phrasing import number
-from pallascope.model import Hypothesis, Lint
+from pallascope.model import BROKEN_PROMISE, Hypothesis, Lint
 
 _LEAST_FACTOR = 1e-3
 
@@ -31,7 +31,7 @@ def edge_of_an_operation(suspect: Suspect) -> Diagnosis | None:
     name, _, _ = suspect.edge.partition(":")
     if name == _PROMISE:
         return Diagnosis(
-            "pl.multiple_of promises a multiple that the index isn't",
+            BROKEN_PROMISE,
             "The result would be right without pl.multiple_of. It is a promise: Mosaic "
             "leaves out the code for all other indices, and here the index is rounded down to the "
             "multiple. Promise only a number that divides the index on each grid step, or nothing.",
@@ -163,7 +163,9 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
 def factor_of_the_row(suspect: Suspect) -> Diagnosis | None:
     """The elements of each wrong row are off by one factor, a different one for each row."""
     result = suspect.result
-    if result.actual.ndim < 2 or not np.isfinite(result.actual[result.wrong]).all():
+    if result.actual.ndim < 2 or result.dtype not in ROUNDOFF:
+        return None
+    if not np.isfinite(result.actual[result.wrong]).all():
         return None
     length = result.actual.shape[-1]
     rows = [v.reshape(-1, length) for v in (result.actual, result.expected, result.allowed)]

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, noting_nonfinite
-from pallascope.kernels.changed_operations import MOST_REPAIRS
+from pallascope.kernels.changed_operations import MOST_REPAIRS, Source
+from pallascope.kernels.cpu_runs import NotTried
 from pallascope.kernels.source_lines import line_of
 from pallascope.model import Mode
 
@@ -301,3 +303,208 @@ def test_few_changes_are_tried_and_none_of_lines_of_other_files() -> None:
 
     assert len(launch(many).repairs(__file__)) == MOST_REPAIRS
     assert launch(many).repairs("another.py") == []
+
+
+# ---- the first of many changes ----
+
+
+def standardised(x_ref: Any, o_ref: Any) -> None:
+    mean = jnp.mean(x_ref[...], axis=1, keepdims=True)
+    y = x_ref[...] - mean
+    variance = jnp.mean(y * y, axis=1, keepdims=True)
+    o_ref[...] = y * jax.lax.rsqrt(variance + 1e-6)
+
+
+def of_uncentred_rows(x_ref: Any, o_ref: Any) -> None:
+    x = x_ref[...]
+    mean = jnp.mean(x, axis=1, keepdims=True)
+    y = x - mean
+    variance = jnp.mean(x * x, axis=1, keepdims=True)
+    o_ref[...] = y * jax.lax.rsqrt(variance + 1e-6)
+
+
+def last_row(x_ref: Any, o_ref: Any) -> None:
+    total = jnp.cumsum(x_ref[...], axis=0)
+    o_ref[...] = x_ref[...] + total[7:]
+
+
+def first_row(x_ref: Any, o_ref: Any) -> None:
+    total = jnp.cumsum(x_ref[...], axis=0)
+    o_ref[...] = x_ref[...] + total[:1]
+
+
+def triangle(x_ref: Any, o_ref: Any) -> None:
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, n) for n in range(2))
+    o_ref[...] = jnp.where(column <= row, x_ref[...], 0.0)
+
+
+def other_triangle(x_ref: Any, o_ref: Any) -> None:
+    row, column = (jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, n) for n in range(2))
+    o_ref[...] = jnp.where(column >= row, x_ref[...], 0.0)
+
+
+def every_second(x_ref: Any, o_ref: Any) -> None:
+    @pl.when(pl.program_id(0) == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    @pl.when(pl.program_id(0) % 2 == 0)
+    def _() -> None:
+        o_ref[...] += x_ref[...]
+
+
+def the_first_two(x_ref: Any, o_ref: Any) -> None:
+    @pl.when(pl.program_id(0) == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    @pl.when(pl.program_id(0) // 2 == 0)
+    def _() -> None:
+        o_ref[...] += x_ref[...]
+
+
+def scaled(x_ref: Any, o_ref: Any) -> None:
+    @pl.loop(0, 8)
+    def _(row: Any) -> None:
+        o_ref[row] = x_ref[row]
+
+
+def scaled_twice(x_ref: Any, o_ref: Any) -> None:
+    @pl.loop(0, 8)
+    def _(row: Any) -> None:
+        o_ref[row] = x_ref[row] * 0.25
+
+
+def in_halves(x_ref: Any, o_ref: Any, factor: float = 1.0) -> None:
+    def halves(slots: Any, sems: Any) -> None:
+        def bring(n: int) -> Any:
+            rows = x_ref.at[pl.ds(4 * n, 4)]
+            return pltpu.make_async_copy(rows, slots.at[n], sems.at[n])
+
+        bring(0).start()
+        bring(1).start()
+        for n in range(2):
+            bring(n).wait()
+            o_ref[pl.ds(4 * n, 4)] = slots[n] * factor
+
+    pl.run_scoped(
+        halves, pltpu.VMEM((2, 4, x_ref.shape[1]), jnp.float32), pltpu.SemaphoreType.DMA((2,))
+    )
+
+
+def half_in_halves(x_ref: Any, o_ref: Any) -> None:
+    in_halves(x_ref, o_ref, 0.5)
+
+
+def sums_rescaled(x_ref: Any, o_ref: Any) -> None:
+    @pl.when(pl.program_id(0) == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    weight = jnp.tanh(jnp.mean(x_ref[...], axis=1, keepdims=True) / 8)
+    o_ref[...] = weight * o_ref[...] + x_ref[...] * weight
+
+
+def sums_not_rescaled(x_ref: Any, o_ref: Any) -> None:
+    @pl.when(pl.program_id(0) == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    weight = jnp.tanh(jnp.mean(x_ref[...], axis=1, keepdims=True) / 8)
+    o_ref[...] = o_ref[...] + x_ref[...] * weight
+
+
+def of_both(x_ref: Any, o_ref: Any) -> None:
+    first, later = pl.program_id(0) == 0, pl.program_id(0) % 3 == 2
+
+    @pl.when(first & later)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += x_ref[...]
+
+
+def adds_its_input(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.tanh(x_ref[...]) + x_ref[...]
+
+
+def only_tanh(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.tanh(x_ref[...])
+
+
+def another(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.tanh(x_ref[...] * 0.37) + 0.11
+
+
+def close(values: np.ndarray, wanted: np.ndarray) -> bool:
+    return np.allclose(values, wanted, rtol=1e-5, atol=1e-5)
+
+
+SOURCE = Source(__file__, linecache.getlines(__file__), ())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "grid", "change"),
+    [
+        (of_uncentred_rows, standardised, (), "had y instead of x"),
+        (first_row, last_row, (), "took [7:8] instead of [0:1] along dimension 0"),
+        (other_triangle, triangle, (), "had <= instead of >="),
+        (the_first_two, every_second, (4,), "had % instead of //"),
+        (scaled_twice, scaled, (), "had no * 0.25"),
+        (half_in_halves, in_halves, (), "had no * 0.5"),
+        (sums_not_rescaled, sums_rescaled, (4,), "multiplied o_ref[...] by weight"),
+        (of_both, sums, (4,), "had only the left side of &"),
+        (only_tanh, adds_its_input, (), "stored the value + x_ref[...]"),
+        (stores, sums, (4,), "added to the Ref (+=) instead of storing to it"),
+        (of_the_other_step, sums, (4, 1), "had pl.program_id(0) instead of pl.program_id(1)"),
+    ],
+)
+def test_the_first_change_that_makes_all_results_right(
+    wrong: Callable[..., None], right: Callable[..., None], grid: tuple[int, ...], change: str
+) -> None:
+    wanted = launch(right, grid).run([X], Mode.STRICT)
+    found = launch(wrong, grid).first_repair([X], wanted, close, SOURCE)
+    assert found
+    repair, results = found
+    assert repair.change == change
+    assert close(results[0], wanted[0])
+
+
+@pytest.mark.parametrize("wrong", [of_uncentred_rows, other_triangle, another])
+def test_a_change_that_helps_only_in_part_is_not_found(wrong: Callable[..., None]) -> None:
+    wanted = launch(last_row).run([X], Mode.STRICT)
+    assert launch(wrong).first_repair([X], wanted, close, SOURCE) is None
+
+
+def test_only_the_lines_that_are_asked_are_changed() -> None:
+    wanted = launch(triangle).run([X], Mode.STRICT)
+    elsewhere = Source(SOURCE.file, SOURCE.lines, {1})
+    assert launch(other_triangle).first_repair([X], wanted, close, elsewhere) is None
+
+
+def test_jax_numpy_around_kernels_is_changed_too() -> None:
+    def own(x: Any) -> Any:
+        return jnp.where(x > 7, 0.0, x)
+
+    traced = TracedLaunch.of(own, [X], {})
+    wanted = [np.where(X > 7, X, 0.0)]
+    found = traced.first_repair([X], wanted, close, SOURCE)
+    assert found
+    assert found[0].change == "exchanged the two values of jnp.where"
+
+
+def draws(x_ref: Any, o_ref: Any) -> None:
+    pltpu.prng_seed(1)
+    o_ref[...] = x_ref[...] + pltpu.prng_random_bits(x_ref.shape).astype(jnp.float32)
+
+
+def reads_outside(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.zeros_like(o_ref) + x_ref[pl.ds(pl.program_id(0) * 8, 8)]
+
+
+@pytest.mark.parametrize(("kernel", "grid"), [(draws, ()), (reads_outside, (4,))])
+def test_random_bits_and_indices_out_of_bounds_are_not_tried(
+    kernel: Callable[..., None], grid: tuple[int, ...]
+) -> None:
+    with pytest.raises(NotTried):
+        launch(kernel, grid).first_repair([X], [X[:, :BLOCK] if grid else X], close, SOURCE)

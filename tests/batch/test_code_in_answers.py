@@ -6,13 +6,13 @@ import contextlib
 
 import pytest
 
-from grader.batch.completions import (
+from grader.batch.samples import (
+    NoSample,
     blocks,
     completion_in,
     is_code,
     source_in,
 )
-from grader.batch.samples import NoSample
 from grader.exercise.catalog import katas
 from grader.exercise.regions import regions
 from tests.support.repositories import ROOT
@@ -140,7 +140,7 @@ def test_a_long_answer_takes_no_longer_for_its_size() -> None:
 
 
 def test_an_answer_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grader.batch.completions.MOST_ANSWER", len(WHOLE))
+    monkeypatch.setattr("grader.batch.samples.MOST_ANSWER", len(WHOLE))
     assert source_in(ONE, WHOLE) == WHOLE
     with pytest.raises(NoSample, match="the answer has more than"):
         source_in(ONE, f"{WHOLE}#")
