@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from grader.checks.diagnoses import Diagnosis
@@ -190,9 +191,26 @@ def _outside(fault: DmaFault) -> Words:
         "does not exist.",
         "Pallas doesn't check this on a TPU by itself: the copy would read or overwrite whatever "
         "lies there.",
-        "Start a copy only for a block that exists. If a step starts a later step's copy, that "
-        "needs a condition: pl.when(i + 1 < steps).",
+        _aligned(fault)
+        or "Start a copy only for a block that exists. If a step starts a later "
+        "step's copy, that needs a condition: pl.when(i + 1 < steps).",
     )
+
+
+def _aligned(fault: DmaFault) -> str:
+    """Advice, if a copy goes past the edge because it doesn't begin at a multiple of its size."""
+    spans = re.findall(r"[^\[\],]+", fault.part.partition("[")[2])
+    for text, whole in zip(spans, fault.shape, strict=False):
+        first, _, last = text.strip().partition(":")
+        if not (first.isdigit() and last.isdigit()):
+            continue
+        start, size = int(first), int(last) - int(first)
+        if int(last) > whole and start < whole and size > 1 and whole % size == 0:
+            return (
+                f"{start} isn't a multiple of {size}, the size of the copy. Round it down: "
+                f"{start} // {size} * {size}."
+            )
+    return ""
 
 
 def _never_awaited(fault: DmaFault) -> Words:

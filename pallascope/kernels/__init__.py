@@ -5,7 +5,7 @@ If JAX has moved an internal, UnsupportedJax names it.
 aliases             Arrays that XLA copies because of input_output_aliases
 block_samples       Some blocks of a kernel's outputs, at sizes that take too long to run …
 calls               A kernel's equation as data: operands, blocks, grid, for TPUs and GPUs
-changed_operations  Operations that make NaN or infinity, and changes of one operation that …
+changed_operations  Changes of one operation that make a launch right
 collectives         Bytes that collectives and reshardings send outside of kernels
 comm_timeline       Communication timeline: each chip's sends, arrivals and waits, in order
 cpu_runs            Computes a launch one operation after another on the CPU, with some …
@@ -38,9 +38,9 @@ traced_launch       A traced launch: its contents, how to run it, how it is seri
 """
 
 from pallascope.kernels.calls import kernel_call
-from pallascope.kernels.changed_operations import noting_nonfinite
 from pallascope.kernels.device_hooks import DeviceFaultLog, watching_devices
 from pallascope.kernels.dma_hooks import CopyWatch, watching_copies
+from pallascope.kernels.edges_of_mosaic import noting_nonfinite
 from pallascope.kernels.index_maps import walk_of
 from pallascope.kernels.interpreter import UnwrittenMemory, overhangs, running
 from pallascope.kernels.jax_internals import CALLBACK_LOGGER, UnsupportedJax

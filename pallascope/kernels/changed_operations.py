@@ -1,21 +1,19 @@
-"""Operations that make NaN or infinity, and changes of one operation that make a launch right.
+"""Changes of one operation that make a launch right.
 
 A diagnosis that names a line is tested: the launch runs again with one operation changed, as a
-beginner would mend it. `_changes` and `_other_operands` list these changes: a store that adds, a
-comparison with another sign, another dimension of the grid, another variable.
-
-`first_repair` tries many of them: it computes operation by operation on the CPU, and gives up a
-change at the first wrong block. A kernel that copies or waits by itself can't be computed in this
-way: `repairs` lists a few changes for runs in the strict interpreter.
+beginner would mend it: a store that adds, a comparison with another sign, another dimension of the
+grid, another variable. `first_repair` tries all changes, operation by operation on the CPU, and
+gives up a change at the first wrong block. If that can't be done, `repairs` lists a few changes
+for runs in the strict interpreter.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import itertools
 import os
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +30,6 @@ from pallascope.kernels.block_samples import (
 )
 from pallascope.kernels.cpu_runs import LaunchOnCpu, NotTried, Replacement, Spent
 from pallascope.kernels.edges_of_mosaic import replaced_by, rewriting
-from pallascope.kernels.evaluator import bind
 from pallascope.kernels.jaxprs import (
     CALLS,
     Shaped,
@@ -45,63 +42,7 @@ from pallascope.kernels.jaxprs import (
 )
 from pallascope.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 from pallascope.kernels.refs import names_of
-from pallascope.kernels.source_lines import files_of, line_of
-
-# ---- NaN and infinity ----
-
-#: Operations that may make NaN of other numbers, and those that may make infinity.
-_MAKE_NAN = (
-    *("add", "add_any", "sub", "mul", "div", "rem", "dot_general", "reduce_sum", "cumsum"),
-    *("log", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "acos", "asin", "atanh"),
-    "convert_element_type",
-)
-_MAKE_INFINITY = (*_MAKE_NAN, "exp", "exp2", "expm1", "integer_pow", "square", "cumprod")
-
-
-@contextlib.contextmanager
-def noting_nonfinite(
-    note: Callable[[str, core.JaxprEqn], None], infinity: bool = False
-) -> Iterator[None]:
-    """Call `note` with each operation of kernels that makes NaN of operands without any.
-
-    If `infinity`, with each operation that makes infinity of finite operands.
-    It gets the operation's name and its equation, in any order, each time that the operation runs.
-    Enter it before `running`, in strict mode.
-    """
-
-    def noted(_: core.Primitive, *args: Any, eqn: core.JaxprEqn, name: str, **__: Any) -> list[Any]:
-        results = bind(eqn, args)
-        made = _any_new(jnp.isinf if infinity else jnp.isnan, results[0], args)
-        jax.debug.callback(lambda is_true: is_true and note(name, eqn), made)
-        return results
-
-    def replacement(eqn: core.JaxprEqn, _: object) -> list[core.JaxprEqn]:
-        name = getattr(eqn.params.get("of"), "name", eqn.primitive.name)  # of `replaced_by`
-        if name not in (_MAKE_INFINITY if infinity else _MAKE_NAN) or not _is_float(eqn.outvars[0]):
-            return [eqn]
-        return [replaced_by(eqn, functools.partial(noted, eqn=eqn, name=name))]
-
-    with rewriting(replacement):
-        yield
-
-
-def _is_float(value: Any) -> bool:
-    return jnp.issubdtype(getattr(value, "aval", value).dtype, jnp.floating)
-
-
-def _any_new(
-    kind: Callable[[jax.Array], jax.Array], result: jax.Array, operands: Sequence[jax.Array]
-) -> jax.Array:
-    """Whether a result holds numbers of a `kind` where its operands are other ones.
-
-    Of an operand in another shape, no element may be of the kind.
-    """
-    made = kind(result)
-    for operand in filter(_is_float, operands):
-        given = kind(operand)
-        made &= ~(given if operand.shape == result.shape else given.any())
-    return made.any()
-
+from pallascope.kernels.source_lines import files_of, line_of, place_of
 
 # ---- repairs ----
 
@@ -292,9 +233,9 @@ def _changes(
                 if other != "eq" or not array_struct(eqn.outvars[0]).shape:
                     change = f"had {_SIGNS[other]} instead of {_SIGNS[name]}"
                     yield order, change, functools.partial(_with, primitive=_COMPARE[other])
-        case "jit" | "pjit" if (name := eqn.params["name"]) in _OTHER_PARTS and not waits:
-            sign, other = _OTHER_PARTS[name]
-            yield 4, f"had {sign}", lambda eqn: [replaced_by(eqn, _listed(other), params={})]
+        case "jit" | "pjit" if (name := eqn.params["name"]) in _QUOTIENTS and not waits:
+            signs, function = _QUOTIENTS[name]
+            yield 4, f"had {signs}", functools.partial(_with_function, function)
         case "program_id" if not waits:
             for axis in set(range(rank)) - {eqn.params["axis"]}:
                 change = f"had pl.program_id({axis}) instead of pl.program_id({eqn.params['axis']})"
@@ -317,15 +258,19 @@ def _changes(
         yield 7, change, functools.partial(_with, primitive=primitive, params=params)
 
 
-def _listed(function: Callable[..., jax.Array]) -> Callable[..., list[jax.Array]]:
-    return lambda _, *operands: [function(*operands)]
+def _with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    return [replaced_by(eqn, lambda _, *operands: [function(*operands)], params={})]
 
 
 #: By the name of a function of jax.numpy: the change in words, and the function in its place.
-_OTHER_PARTS = {
+_QUOTIENTS = {
     "floor_divide": ("% instead of //", jnp.remainder),
     "remainder": ("// instead of %", jnp.floor_divide),
 }
+
+
+def _is_float(atom: Any) -> bool:
+    return jnp.issubdtype(array_struct(atom).dtype, jnp.floating)
 
 
 def _is_number(atom: Any) -> bool:
@@ -402,7 +347,7 @@ def first_repair(
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A file whose operations are changed: its `lines`, and the numbers of those that are `asked`.
 
@@ -412,6 +357,27 @@ class Source:
     file: str
     lines: Sequence[str]
     asked: Collection[int]
+
+    def assigned(self, place: tuple[int, int]) -> str:
+        """The name to which the value of an expression at this place is assigned, or ""."""
+        return next((name for start, end, name in self._assignments if start <= place < end), "")
+
+    @functools.cached_property
+    def _assignments(self) -> list[tuple[tuple[int, int], tuple[int, int], str]]:
+        """Start and end of each value that is assigned to a name; an inner one comes first."""
+        found: list[tuple[tuple[int, int], tuple[int, int], str]] = []
+        for node in ast.walk(ast.parse("\n".join(self.lines))):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            target, value = node.targets[0], node.value
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = list(zip(target.elts, value.elts, strict=False))
+            for name, part in pairs:
+                if isinstance(name, ast.Name):
+                    end = part.end_lineno or 0, part.end_col_offset or 0
+                    found.append(((part.lineno, part.col_offset), end, name.id))
+        return sorted(found, key=lambda each: each[0], reverse=True)
 
 
 def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:
@@ -435,6 +401,7 @@ def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:
                 *_other_operands(site, names, file),
                 *_one_more_factor(site, names, file),
                 *_one_more_term(site, names, jaxpr),
+                *_other_entries(site, names, jaxpr, file),
             ):
                 found.add(order, line, change, site.eqn, by)
     return (one for one in found.repairs() if one.line in source.asked or not source.asked)
@@ -461,21 +428,17 @@ class _Names:
 
     @classmethod
     def of(cls, every: Sequence[Site], jaxpr: core.Jaxpr, source: Source) -> _Names:
-        file, lines = source.file, source.lines
         found = {id(var): name for var, name in zip(jaxpr.invars, names_of(jaxpr), strict=True)}
-        last: dict[tuple[int, int], core.Var] = {}
+        last: dict[tuple[int, str], core.Var] = {}
         for site in every:
             eqn = site.eqn
-            if _calls_of_libraries(site, file) or not eqn.outvars:
+            if _calls_of_libraries(site, source.file) or len(eqn.outvars) != 1:
                 continue
             if eqn.primitive.name == "get" and (ref := found.get(id(site.root(eqn.invars[0])))):
                 found[id(eqn.outvars[0])] = f"{ref}[...]"
-            if len(eqn.outvars) == 1:
-                last[id(site.jaxpr), _line(site, file)] = eqn.outvars[0]
-        for (_, line), var in last.items():
-            assigned = _ASSIGNMENT.match(lines[line - 1]) if 0 < line <= len(lines) else None
-            if assigned:
-                found[id(var)] = assigned[1]
+            if name := source.assigned(place_of(eqn.source_info, source.file)):
+                last[id(site.jaxpr), name] = eqn.outvars[0]
+        found |= {id(var): name for (_, name), var in last.items()}
         return cls(found)
 
     def of_atom(self, site: Site, atom: Any) -> str:
@@ -485,7 +448,6 @@ class _Names:
         return self.by.get(id(atom)) or self.by.get(id(site.root(atom)), "")
 
 
-_ASSIGNMENT = re.compile(r"\s*(\w+)\s*=[^=]")
 _MEANT = {"add": "+ ", "sub": "- ", "mul": "* ", "div": "/ ", "rem": "% "}
 _FUNCTIONS = (
     "exp",
@@ -660,3 +622,73 @@ def _with_term(ref: core.Var, primitive: core.Primitive, eqn: core.JaxprEqn) -> 
         eqn.replace(primitive=primitive, invars=[value, read], outvars=[made], params={}, **plain),
         eqn.replace(invars=[target, made, *index]),
     ]
+
+
+def _other_entries(
+    site: Site, names: _Names, kernel: core.Jaxpr, file: str
+) -> Iterator[tuple[int, str, Replacement]]:
+    """The entry of a table before or after, or an entry in the place of its index."""
+    eqn = site.eqn
+    tables = [ref for ref in kernel.invars if _is_table(ref)]
+    if eqn.primitive.name == "get" and site.root(eqn.invars[0]) in tables:
+        told = names.of_atom(site, site.root(eqn.invars[0]))
+        for at, index in enumerate(eqn.invars[1:], 1):
+            if _is_index(index):
+                for sign, primitive in (("+", lax.add_p), ("-", lax.sub_p)):
+                    by = functools.partial(_with_next, at, primitive)
+                    yield 12, f"read {told} at the index {sign} 1", by
+    elif eqn.primitive.name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq"):
+        for at, index in enumerate(eqn.invars):
+            name = names.of_atom(site, index)
+            if isinstance(index, core.Literal) or not name or not _is_index(index):
+                continue
+            if _calls_of_libraries(site, file):
+                continue
+            for ref in tables:
+                entry = f"{names.of_atom(site, ref)}[{name}]"
+                yield 13, f"had {entry} instead of {name}", functools.partial(_with_entry, at, ref)
+
+
+def _is_table(ref: core.Var) -> bool:
+    """Whether a Ref holds a row of indices."""
+    if not hasattr(ref.aval, "inner_aval"):
+        return False
+    struct = array_struct(ref)
+    return len(struct.shape) == 1 and struct.dtype == np.int32
+
+
+def _is_index(atom: Any) -> bool:
+    struct = array_struct(atom)
+    return not struct.shape and struct.dtype == np.int32
+
+
+def _with_next(at: int, primitive: core.Primitive, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A read of the entry after, or before, that at an index."""
+    aval = eqn.invars[at].aval
+    other, one = core.Var(aval), core.Literal(np.int32(1), aval)
+    moved = eqn.replace(
+        primitive=primitive,
+        invars=[eqn.invars[at], one],
+        outvars=[other],
+        params={},
+        effects=frozenset(),
+    )
+    return [moved, eqn.replace(invars=[*eqn.invars[:at], other, *eqn.invars[at + 1 :]])]
+
+
+def _with_entry(at: int, ref: core.Var, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """An operation on a table's entry in the place of its index."""
+    from pallascope.kernels.jax_internals import NDIndexer, get_p
+
+    index = eqn.invars[at]
+    entry = core.Var(index.aval)
+    indexer = NDIndexer((index,), array_struct(ref).shape, (), validate=False)
+    flat, tree = jax.tree.flatten((indexer,))
+    read = eqn.replace(
+        primitive=get_p,
+        invars=[ref, *flat],
+        outvars=[entry],
+        params={"tree": tree},
+        effects=frozenset(),
+    )
+    return [read, eqn.replace(invars=[*eqn.invars[:at], entry, *eqn.invars[at + 1 :]])]

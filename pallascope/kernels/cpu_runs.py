@@ -40,9 +40,10 @@ from pallascope.kernels.manual_dma import ref_of
 from pallascope.kernels.operation_counts import work_of
 from pallascope.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 
-#: The most operations that may be computed for all changes of a launch together, each about 30 µs,
-#: and the work of matrix products that counts as one operation.
-MOST_OPERATIONS, WORK_OF_ONE = 100_000, 1e6
+#: The most operations that may be computed for all changes of a launch together, each about 30 µs.
+MOST_OPERATIONS = 60_000
+#: The work of matrix products, and the elements of a result, that count as one operation.
+WORK_OF_ONE, ELEMENTS_OF_ONE = 1e6, 20_000
 
 
 Replacement = Callable[[core.JaxprEqn], Sequence[core.JaxprEqn]]
@@ -165,7 +166,10 @@ class LaunchOnCpu(Evaluator):
             return []
         if name.startswith(_NOT_TRIED) or any(isinstance(each, _Buffer) for each in inputs):
             raise NotTried(f"it has a {name}")
-        return self._of_numbers(eqn, inputs) or bind(eqn, inputs)
+        if numbers := self._of_numbers(eqn, inputs):
+            return numbers
+        self.spend(sum(math.prod(array_struct(var).shape) for var in eqn.outvars) / ELEMENTS_OF_ONE)
+        return bind(eqn, inputs)
 
     def _is_one_program(self, eqn: core.JaxprEqn, inputs: list[Any]) -> bool:
         """Whether jax may compile a loop or a function: no operation in it is replaced."""
@@ -208,7 +212,8 @@ class LaunchOnCpu(Evaluator):
         source, target, *_, device = jax.tree.unflatten(eqn.params["tree"], inputs)
         if device is not None:
             raise NotTried("it sends to another device")
-        of, to = (_part_of(ref_of(end), getattr(end, "transforms", ())) for end in (source, target))
+        ends: list[Any] = [source, target]
+        of, to = (_part_of(_buffer_of(end), getattr(end, "transforms", ())) for end in ends)
         to[...] = np.asarray(jnp.add(to, of)) if eqn.params.get("add") else of
         return []
 
@@ -254,6 +259,11 @@ _NOT_COMPILED = {*("get", "swap", "addupdate", "program_id", "num_programs", "wh
 _NOT_TRIED = ("dma_", "semaphore_", "prng", "random", "masked", "run_", "core_map", "shard_map")
 #: Operations that only order others, if a kernel has no race.
 _ONLY_ORDER = ("dma_wait", "semaphore_signal", "semaphore_wait", "delay")
+
+
+def _buffer_of(end: Any) -> _Buffer:
+    found: Any = ref_of(end)
+    return found
 
 
 def _part_of(buffer: _Buffer, transforms: Sequence[Any]) -> Values:
@@ -396,8 +406,9 @@ class KernelOnCpu(SampledKernel):
         start, size = self.box(at, place)
         part = tuple(slice(a, a + n) for a, n in zip(start, size, strict=True))
         made[part] = self._cut(at, block, place)
-        final = wanted is not None and not (visits[step + 1 :] == place).any()
-        if final and not launch.is_right(made[part], wanted[part]):
+        if wanted is None or (visits[step + 1 :] == place).any():
+            return
+        if not launch.is_right(made[part], wanted[part]):
             raise BlockDiffers(at, step, made[part])
 
 

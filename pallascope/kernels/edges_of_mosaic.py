@@ -3,7 +3,8 @@
 XLA on the CPU shifts by 40 bits, divides an integer by zero, converts NaN to an integer and chooses
 the first of two equal maxima; Mosaic leaves the result undefined or has another. `DIFFERENCES` has
 a row for each operation that Mosaic lowers. In a kernel in the strict interpreter, an operation
-with such operands has Mosaic's result, or a wrong one if Mosaic's is undefined.
+with such operands has Mosaic's result, or a wrong one if Mosaic's is undefined. Other runs note
+false promises, and operations that make NaN or infinity, with their lines.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 
+from pallascope.kernels.evaluator import bind
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir
 from pallascope.kernels.jaxprs import (
     array_struct,
@@ -577,6 +579,56 @@ def _note_broken(
 ) -> None:
     if rest:
         note(int(index), multiple, eqn)
+
+
+#: Operations that may make NaN of other numbers, and those that may make infinity.
+_MAKE_NAN = (
+    *("add", "add_any", "sub", "mul", "div", "rem", "dot_general", "reduce_sum", "cumsum"),
+    *("log", "log1p", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "acos", "asin", "atanh"),
+    "convert_element_type",
+)
+_MAKE_INFINITY = (*_MAKE_NAN, "exp", "exp2", "expm1", "integer_pow", "square", "cumprod")
+
+
+@contextlib.contextmanager
+def noting_nonfinite(
+    note: Callable[[str, core.JaxprEqn], None], infinity: bool = False
+) -> Iterator[None]:
+    """Call `note` with each operation of kernels that makes NaN of operands without any.
+
+    If `infinity`, with each operation that makes infinity of finite operands.
+    It gets the operation's name and its equation, in any order, each time that the operation runs.
+    Enter it before `running`, in strict mode.
+    """
+
+    def noted(_: core.Primitive, *args: Any, eqn: core.JaxprEqn, name: str, **__: Any) -> list[Any]:
+        results = bind(eqn, args)
+        made = _any_new(jnp.isinf if infinity else jnp.isnan, results[0], args)
+        jax.debug.callback(lambda is_true: is_true and note(name, eqn), made)
+        return results
+
+    def replacement(eqn: core.JaxprEqn, _: object) -> list[core.JaxprEqn]:
+        name = getattr(eqn.params.get("of"), "name", eqn.primitive.name)  # of `replaced_by`
+        if name not in (_MAKE_INFINITY if infinity else _MAKE_NAN) or not _is_float(eqn.outvars[0]):
+            return [eqn]
+        return [replaced_by(eqn, functools.partial(noted, eqn=eqn, name=name))]
+
+    with rewriting(replacement):
+        yield
+
+
+def _any_new(
+    kind: Callable[[jax.Array], jax.Array], result: jax.Array, operands: Sequence[jax.Array]
+) -> jax.Array:
+    """Whether a result holds numbers of a `kind` where its operands are other ones.
+
+    Of an operand in another shape, no element may be of the kind.
+    """
+    made = kind(result)
+    for operand in filter(_is_float, operands):
+        given = kind(operand)
+        made &= ~(given if operand.shape == result.shape else given.any())
+    return made.any()
 
 
 @contextlib.contextmanager

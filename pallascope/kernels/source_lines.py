@@ -52,6 +52,14 @@ def line_of(source_info: Any, file: str) -> int:
     return 0
 
 
+def place_of(source_info: Any, file: str) -> tuple[int, int]:
+    """The innermost line and column of `file`, from an equation's source info; else zeros."""
+    for code, instruction in _frames_of(source_info):
+        if code.co_filename == file:
+            return _place(code, instruction)
+    return 0, 0
+
+
 def files_of(source_info: Any) -> Iterator[str]:
     """The files of an equation's frames, the innermost first."""
     return (code.co_filename for code, _ in _frames_of(source_info))

@@ -269,3 +269,21 @@ def test_garbage_in_a_slot_is_no_fault_until_a_value_is_wrong() -> None:
     numbers = check(evidence(attempt(X + 100, copy_faults=(hint,))))
     assert numbers is not None
     assert "prologue" not in numbers.message
+
+
+@pytest.mark.parametrize(
+    ("part", "shape", "says"),
+    [
+        ("x_hbm[2, 47:55]", (4, 48, 128), "47 isn't a multiple of 8"),
+        ("x_hbm[48:56, :]", (48, 128), "Start a copy only for a block that exists."),
+        ("x_hbm[5]", (4, 128), "Start a copy only for a block that exists."),
+        ("x_hbm[45:52]", (48, 128), "Start a copy only for a block that exists."),
+    ],
+)
+def test_a_start_that_is_no_multiple_of_the_size_is_named(
+    part: str, shape: tuple[int, ...], says: str
+) -> None:
+    fault = DmaFault(DmaHazard.OUTSIDE, part, shape=shape)
+    finding = copies_finding((fault,), FILE, ())
+    assert finding
+    assert says in " ".join(finding.message.split())

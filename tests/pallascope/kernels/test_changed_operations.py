@@ -440,7 +440,7 @@ def close(values: np.ndarray, wanted: np.ndarray) -> bool:
     return np.allclose(values, wanted, rtol=1e-5, atol=1e-5)
 
 
-SOURCE = Source(__file__, linecache.getlines(__file__), ())
+SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__file__)], ())
 
 
 @pytest.mark.parametrize(
@@ -491,6 +491,56 @@ def test_jax_numpy_around_kernels_is_changed_too() -> None:
     found = traced.first_repair([X], wanted, close, SOURCE)
     assert found
     assert found[0].change == "exchanged the two values of jnp.where"
+
+
+TABLE = np.array([2, 1, 4, 0], np.int32)
+
+
+def by_table(kernel: Callable[..., None]) -> TracedLaunch:
+    """A launch that gets a table of four numbers, and X as a whole."""
+    spec = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        grid=(1,),
+        in_specs=[pl.BlockSpec(X.shape, lambda *_: (0, 0))],
+        out_specs=pl.BlockSpec(X.shape, lambda *_: (0, 0)),
+    )
+    out = jax.ShapeDtypeStruct(X.shape, jnp.float32)
+    called = pl.pallas_call(kernel, out_shape=out, grid_spec=spec)
+    return TracedLaunch.of(lambda table, x: called(table, x), [TABLE, X], {})
+
+
+def at_an_entry(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
+    step, one = pl.program_id(0), 1
+    first = table_ref[step] * one + 1
+    row = jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, 0)
+    o_ref[...] = jnp.where(row < first + table_ref[step + 2], x_ref[...], 0.0)
+
+
+def at_the_step(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
+    step, one = pl.program_id(0), 1
+    first = step * one + 1
+    row = jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, 0)
+    o_ref[...] = jnp.where(row < first + table_ref[step + 2], x_ref[...], 0.0)
+
+
+def at_the_entry_before(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
+    step = pl.program_id(0)
+    row = jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, 0)
+    o_ref[...] = jnp.where(row < 3 + table_ref[step + 1], x_ref[...], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "change"),
+    [
+        (at_the_step, "had table_ref[step] instead of step"),
+        (at_the_entry_before, "read table_ref at the index + 1"),
+    ],
+)
+def test_entries_of_tables(wrong: Callable[..., None], change: str) -> None:
+    wanted = by_table(at_an_entry).run([TABLE, X], Mode.STRICT)
+    found = by_table(wrong).first_repair([TABLE, X], wanted, close, SOURCE)
+    assert found
+    assert found[0].change == change
 
 
 def draws(x_ref: Any, o_ref: Any) -> None:
