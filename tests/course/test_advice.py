@@ -28,7 +28,7 @@ MISTAKES = {
     "cumulative_sum": ("(bn, bn), 1)", "(bn, bn), 0)"),
     "rope": ("a * cos - b * sin", "a * cos + b * sin"),
     "linear_cross_entropy": ("label_sum[...] += ", "label_sum[...] = "),
-    "flash_attention": ("m_prev - m_next", "m_next - m_prev"),
+    "right_on_one_core": ("column <= row", "column >= row"),
     "emit_pipeline": ("acc_ref[...] += jnp", "acc_ref[...] = jnp"),
     "int4_weights": ("o_ref[...] += total", "o_ref[...] = total"),
     "packed_int4": ("o_ref[...] += ", "o_ref[...] = "),
