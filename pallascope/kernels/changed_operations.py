@@ -37,6 +37,7 @@ from pallascope.kernels.jaxprs import (
     array_struct,
     called,
     inner_except_kernels,
+    inner_jaxprs,
     primitives,
     sites,
 )
@@ -432,6 +433,9 @@ class _Names:
         last: dict[tuple[int, str], core.Var] = {}
         for site in every:
             eqn = site.eqn
+            if eqn.primitive.name == "run_scoped":
+                (inner,) = inner_jaxprs(eqn)
+                found |= {id(v): n for v, n in zip(inner.invars, names_of(inner), strict=True)}
             if _calls_of_libraries(site, source.file) or len(eqn.outvars) != 1:
                 continue
             if eqn.primitive.name == "get" and (ref := found.get(id(site.root(eqn.invars[0])))):
@@ -507,7 +511,7 @@ def _other_parts(eqn: core.JaxprEqn) -> Iterator[tuple[int, str, Replacement]]:
 
 
 #: Operations whose operands aren't exchanged: they run others, or change Refs.
-_RUN_OTHERS = ("cond", "scan", "while", "run_scoped", "run_state")
+_RUN_OTHERS = ("cond", "scan", "while", "run_state")
 
 
 def _other_operands(site: Site, names: _Names, file: str) -> Iterator[tuple[int, str, Replacement]]:
@@ -627,14 +631,14 @@ def _with_term(ref: core.Var, primitive: core.Primitive, eqn: core.JaxprEqn) -> 
 def _other_entries(
     site: Site, names: _Names, kernel: core.Jaxpr, file: str
 ) -> Iterator[tuple[int, str, Replacement]]:
-    """The entry of a table before or after, or an entry in the place of its index."""
+    """An index or an entry of a table, one more or less; an entry in the place of its index."""
     eqn = site.eqn
     tables = [ref for ref in kernel.invars if _is_table(ref)]
     if eqn.primitive.name == "get" and site.root(eqn.invars[0]) in tables:
         told = names.of_atom(site, site.root(eqn.invars[0]))
         for at, index in enumerate(eqn.invars[1:], 1):
             if _is_index(index):
-                for sign, primitive in (("+", lax.add_p), ("-", lax.sub_p)):
+                for sign, primitive in _NEXT.items():
                     by = functools.partial(_with_next, at, primitive)
                     yield 12, f"read {told} at the index {sign} 1", by
     elif eqn.primitive.name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq"):
@@ -644,9 +648,15 @@ def _other_entries(
                 continue
             if _calls_of_libraries(site, file):
                 continue
+            for sign, primitive in _NEXT.items():
+                by = functools.partial(_with_next, at, primitive)
+                yield 12, f"had {name} {sign} 1 instead of {name}", by
             for ref in tables:
                 entry = f"{names.of_atom(site, ref)}[{name}]"
                 yield 13, f"had {entry} instead of {name}", functools.partial(_with_entry, at, ref)
+
+
+_NEXT = {"+": lax.add_p, "-": lax.sub_p}
 
 
 def _is_table(ref: core.Var) -> bool:
@@ -663,16 +673,11 @@ def _is_index(atom: Any) -> bool:
 
 
 def _with_next(at: int, primitive: core.Primitive, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """A read of the entry after, or before, that at an index."""
+    """An operation on the number after, or before, an index."""
     aval = eqn.invars[at].aval
     other, one = core.Var(aval), core.Literal(np.int32(1), aval)
-    moved = eqn.replace(
-        primitive=primitive,
-        invars=[eqn.invars[at], one],
-        outvars=[other],
-        params={},
-        effects=frozenset(),
-    )
+    plain: dict[str, Any] = {"outvars": [other], "params": {}, "effects": frozenset()}
+    moved = eqn.replace(primitive=primitive, invars=[eqn.invars[at], one], **plain)
     return [moved, eqn.replace(invars=[*eqn.invars[:at], other, *eqn.invars[at + 1 :]])]
 
 
@@ -684,11 +689,6 @@ def _with_entry(at: int, ref: core.Var, eqn: core.JaxprEqn) -> list[core.JaxprEq
     entry = core.Var(index.aval)
     indexer = NDIndexer((index,), array_struct(ref).shape, (), validate=False)
     flat, tree = jax.tree.flatten((indexer,))
-    read = eqn.replace(
-        primitive=get_p,
-        invars=[ref, *flat],
-        outvars=[entry],
-        params={"tree": tree},
-        effects=frozenset(),
-    )
+    plain: dict[str, Any] = {"outvars": [entry], "params": {"tree": tree}, "effects": frozenset()}
+    read = eqn.replace(primitive=get_p, invars=[ref, *flat], **plain)
     return [read, eqn.replace(invars=[*eqn.invars[:at], entry, *eqn.invars[at + 1 :]])]

@@ -41,7 +41,7 @@ from pallascope.kernels.operation_counts import work_of
 from pallascope.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 
 #: The most operations that may be computed for all changes of a launch together, each about 30 µs.
-MOST_OPERATIONS = 60_000
+MOST_OPERATIONS = 120_000
 #: The work of matrix products, and the elements of a result, that count as one operation.
 WORK_OF_ONE, ELEMENTS_OF_ONE = 1e6, 20_000
 
@@ -97,6 +97,7 @@ class LaunchOnCpu(Evaluator):
         self._kernels: dict[tuple[Any, ...], KernelOnCpu] = {}
         self._left: float = MOST_OPERATIONS
         self.refs: dict[int, _Buffer] = {}  # of the kernel that runs, by its variables' ids
+        self.core = 0
         self.ids: Sequence[Any] = ()
         self.sizes: Sequence[int] = ()
 
@@ -140,6 +141,8 @@ class LaunchOnCpu(Evaluator):
             case "program_id" | "num_programs":
                 of_grid = self.ids if name == "program_id" else self.sizes
                 return [np.int32(of_grid[eqn.params["axis"]])]
+            case "axis_index":
+                return [np.int32(self.core)]
             case "get" | "swap" | "addupdate":
                 return self._accessed(eqn, inputs)
             case "cond":
@@ -243,7 +246,9 @@ class LaunchOnCpu(Evaluator):
 
     def _launched(self, eqn: core.JaxprEqn, inputs: list[Any]) -> list[Values]:
         arrays = list(map(np.asarray, inputs))
-        before = len(arrays) - grid_mapping(eqn).num_inputs if is_pallas_call(eqn) else 0
+        if not is_pallas_call(eqn):
+            return self._on_cores(eqn, arrays)
+        before = len(arrays) - grid_mapping(eqn).num_inputs
         key = id(body(eqn)), *(array.tobytes() for array in arrays[:before])
         if (kernel := self._kernels.get(key)) is None:
             try:
@@ -252,9 +257,29 @@ class LaunchOnCpu(Evaluator):
                 raise NotTried(str(why)) from why
         return kernel.outputs(self, arrays[before:], [self._wanted.get(id(v)) for v in eqn.outvars])
 
+    def _on_cores(self, eqn: core.JaxprEqn, arrays: list[Values]) -> list[Values]:
+        """The outputs of a `pl.kernel` after one core after another."""
+        if len(meshes := eqn.params.get("meshes") or ()) != 1 or not hasattr(meshes[0], "devices"):
+            raise NotTried("its mesh is none of cores")
+        kernel = body(eqn)
+        end = len(arrays) + len(eqn.outvars)
+        outputs: list[Any] = list(map(_unwritten, kernel.invars[len(arrays) : end]))
+        for given, at in dict(eqn.params["input_output_aliases"]).items():
+            outputs[at] = _Buffer(arrays[given])
+        given = [*map(_Buffer, arrays), *outputs]
+        for number in range(np.size(meshes[0].devices)):
+            self.core = number
+            contents = [*given, *map(_unwritten, kernel.invars[end:])]
+            self.refs = dict(zip(map(id, kernel.invars), contents, strict=True))
+            self.evaluate(kernel, contents)
+        return [output.values for output in outputs]
+
 
 #: Operations that need a grid step, a Ref, or a kernel of their own; and loops that may never end.
-_NOT_COMPILED = {*("get", "swap", "addupdate", "program_id", "num_programs", "while"), *KERNELS}
+_NOT_COMPILED = {
+    *("get", "swap", "addupdate", "program_id", "num_programs", "axis_index", "while"),
+    *KERNELS,
+}
 #: The beginnings of names of operations that need the strict interpreter.
 _NOT_TRIED = ("dma_", "semaphore_", "prng", "random", "masked", "run_", "core_map", "shard_map")
 #: Operations that only order others, if a kernel has no race.

@@ -392,6 +392,32 @@ def in_halves(x_ref: Any, o_ref: Any, factor: float = 1.0) -> None:
     )
 
 
+def sends_the_wrong_half(x_ref: Any, o_ref: Any) -> None:
+    def halves(first: Any, second: Any) -> None:
+        pltpu.sync_copy(x_ref.at[pl.ds(0, 4)], first)
+        pltpu.sync_copy(x_ref.at[pl.ds(4, 4)], second)
+        pltpu.sync_copy(first, o_ref.at[pl.ds(0, 4)])
+        pltpu.sync_copy(first, o_ref.at[pl.ds(4, 4)])
+
+    half = pltpu.VMEM((4, x_ref.shape[1]), jnp.float32)
+    pl.run_scoped(halves, half, half)
+
+
+def numbered_from_1(x_ref: Any, o_ref: Any, first: int = 1) -> None:
+    step = pl.program_id(0)
+
+    @pl.when(step == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    weight = (step + first) * 2 if first else step * 2
+    o_ref[...] += x_ref[...] * weight.astype(jnp.float32)
+
+
+def numbered_from_0(x_ref: Any, o_ref: Any) -> None:
+    numbered_from_1(x_ref, o_ref, 0)
+
+
 def half_in_halves(x_ref: Any, o_ref: Any) -> None:
     in_halves(x_ref, o_ref, 0.5)
 
@@ -452,6 +478,8 @@ SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__fi
         (the_first_two, every_second, (4,), "had % instead of //"),
         (scaled_twice, scaled, (), "had no * 0.25"),
         (half_in_halves, in_halves, (), "had no * 0.5"),
+        (numbered_from_0, numbered_from_1, (4,), "had step + 1 instead of step"),
+        (sends_the_wrong_half, in_halves, (), "had second instead of first"),
         (sums_not_rescaled, sums_rescaled, (4,), "multiplied o_ref[...] by weight"),
         (of_both, sums, (4,), "had only the left side of &"),
         (only_tanh, adds_its_input, (), "stored the value + x_ref[...]"),
@@ -524,9 +552,8 @@ def at_the_step(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
 
 
 def at_the_entry_before(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
-    step = pl.program_id(0)
     row = jax.lax.broadcasted_iota(jnp.int32, x_ref.shape, 0)
-    o_ref[...] = jnp.where(row < 3 + table_ref[step + 1], x_ref[...], 0.0)
+    o_ref[...] = jnp.where(row < 3 + table_ref[pl.program_id(0) + 1], x_ref[...], 0.0)
 
 
 @pytest.mark.parametrize(
