@@ -437,15 +437,15 @@ def _holds_nan(values: Values) -> bool:
     return bool((values != values).any())
 
 
-def similar(one: Values, other: Values) -> bool:
-    """Whether an array equals another where that is finite, up to a few percent of its largest."""
+def similar(one: Values, other: Values, near: float = _NEAR) -> bool:
+    """Whether an array equals another where that is finite, up to a part of its largest."""
     if one.shape != other.shape:
         return False
     pair = [values.astype(np.float64) for values in (one, other)]
     finite = np.isfinite(pair[1])
     with np.errstate(invalid="ignore"):
         error = np.abs(pair[0] - pair[1])[finite]
-    return bool((error <= _NEAR * np.abs(pair[1][finite]).max(initial=0.0)).all())
+    return bool((error <= near * np.abs(pair[1][finite]).max(initial=0.0)).all())
 
 
 def _given(

@@ -402,7 +402,7 @@ def _nearly(values: np.ndarray, expected: np.ndarray) -> bool:
     """Whether results are the expected ones, but for rounding."""
     if expected.dtype.kind in "iub":
         return np.array_equal(values, expected)
-    return similar(values, expected)
+    return similar(values, expected, 2.0**-8 if values.dtype == np.float32 else 2.0**-5)
 
 
 def _source(question: RepairRun) -> Source:
