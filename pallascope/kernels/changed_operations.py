@@ -421,6 +421,10 @@ def _is_written(site: Site, file: str) -> bool:
     return not any(name.endswith(indexing) for name in frames)
 
 
+#: The beginnings of names that aren't in the file: a launch's inputs, and Refs without a name.
+_UNNAMED = ("arrays[", "operand ")
+
+
 @dataclass(frozen=True, slots=True)
 class _Names:
     """The names in the source of a jaxpr's values, by the ids of their variables."""
@@ -443,7 +447,7 @@ class _Names:
             if name := source.assigned(place_of(eqn.source_info, source.file)):
                 last[id(site.jaxpr), name] = eqn.outvars[0]
         found |= {id(var): name for (_, name), var in last.items()}
-        return cls(found)
+        return cls({at: name for at, name in found.items() if not name.startswith(_UNNAMED)})
 
     def of_atom(self, site: Site, atom: Any) -> str:
         """The name of an operand; "" if it has none."""
@@ -452,18 +456,9 @@ class _Names:
         return self.by.get(id(atom)) or self.by.get(id(site.root(atom)), "")
 
 
-_MEANT = {"add": "+ ", "sub": "- ", "mul": "* ", "div": "/ ", "rem": "% "}
+_ARITHMETIC = {"add": "+ ", "sub": "- ", "mul": "* ", "div": "/ ", "rem": "% "}
 _FUNCTIONS = (
-    "exp",
-    "exp2",
-    "log",
-    "tanh",
-    "sqrt",
-    "rsqrt",
-    "abs",
-    "integer_pow",
-    "neg",
-    "logistic",
+    *("exp", "exp2", "log", "tanh", "sqrt", "rsqrt", "abs", "integer_pow", "neg", "logistic"),
 )
 
 
@@ -473,19 +468,19 @@ def _left_out(site: Site, names: _Names) -> Iterator[tuple[int, str, Replacement
     name = eqn.primitive.name
     if name in _FUNCTIONS:
         yield 9, f"had no {_FUNCTION_NAMES.get(name, name)}", functools.partial(_only, 0)
-    elif name in _BOTH and _alike(*eqn.invars):
+    elif name in _LOGIC and _alike(*eqn.invars):
         for kept, side in enumerate(("left", "right")):
-            yield 9, f"had only the {side} side of {_BOTH[name]}", functools.partial(_only, kept)
-    elif name in _MEANT and len(eqn.invars) == 2:
+            yield 9, f"had only the {side} side of {_LOGIC[name]}", functools.partial(_only, kept)
+    elif name in _ARITHMETIC and len(eqn.invars) == 2:
         for kept, other in enumerate(eqn.invars[::-1]):
             told = names.of_atom(site, other)
             same = array_struct(eqn.invars[kept]).shape == array_struct(eqn.outvars[0]).shape
             if same and told and not (kept == 1 and name in ("div", "rem")):
-                sign = _MEANT[name] if kept == 0 else ""
+                sign = _ARITHMETIC[name] if kept == 0 else ""
                 yield 9, f"had no {sign}{told}", functools.partial(_only, kept)
 
 
-_BOTH = {"and": "&", "or": "|"}
+_LOGIC = {"and": "&", "or": "|"}
 _FUNCTION_NAMES = {"integer_pow": "power", "neg": "minus", "logistic": "sigmoid"}
 
 
