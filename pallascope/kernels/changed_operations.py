@@ -250,13 +250,18 @@ def _changes(
             which, no, yes = eqn.invars
             change = "exchanged the two values of jnp.where"
             yield 5, change, functools.partial(_with, invars=[which, yes, no])
-    if name == "sub" and _alike(*eqn.invars):
+    if name == "sub" and (_alike(*eqn.invars) or _is_one_minus(eqn)):
         change = "exchanged the two sides of the minus"
         yield 6, change, functools.partial(_with, invars=eqn.invars[::-1])
     if name in _OTHERS and _is_float(eqn.invars[0]):
         other, primitive, change = _OTHERS[name]
         params = {"accuracy": None} if other in _INEXACT else {}
         yield 7, change, functools.partial(_with, primitive=primitive, params=params)
+
+
+def _is_one_minus(eqn: core.JaxprEqn) -> bool:
+    """Whether a float number is subtracted, or something from it."""
+    return _is_float(eqn.outvars[0]) and any(isinstance(each, core.Literal) for each in eqn.invars)
 
 
 def _with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
@@ -530,28 +535,31 @@ def _other_operands(site: Site, names: _Names, file: str) -> Iterator[tuple[int,
                 yield 11, f"had {name} instead of {told}", functools.partial(_with, invars=invars)
 
 
+#: Operations that may lack a factor of an operand.
+_OF_PRODUCTS = ("add", "sub", "div", "max", "exp", "reduce_sum", "reduce_max", "dot_general")
+
+
 def _one_more_factor(
     site: Site, names: _Names, file: str
 ) -> Iterator[tuple[int, str, Replacement]]:
-    """A factor of the old contents of a Ref, to which something is added."""
+    """A factor of a variable; also an unnamed one of a Ref's old contents in a sum."""
     eqn = site.eqn
-    if eqn.primitive.name != "add" or not _is_float(eqn.outvars[0]):
+    if eqn.primitive.name not in _OF_PRODUCTS or not _is_float(eqn.outvars[0]):
         return
     before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
     makers = {id(var): other for other in before for var in other.outvars}
     for at, old in enumerate(eqn.invars):
-        maker = makers.get(id(old))
-        if maker is None or maker.primitive.name != "get":
+        told, maker = names.of_atom(site, old), makers.get(id(old))
+        if isinstance(old, core.Literal) or not told:
             continue
-        shape = array_struct(old).shape
+        is_sum = eqn.primitive.name == "add" and maker and maker.primitive.name == "get"
         for other in makers.values():
             new = other.outvars[0]
             line = line_of(other.source_info, file)
-            if line and new is not old and _spreads(new, old):
-                told = names.of_atom(site, old)
-                name = names.of_atom(site, new) or f"a value of line {line}"
-                by = functools.partial(_multiplied, at, new, shape)
-                yield 12, f"multiplied {told} by {name}", by
+            name = names.of_atom(site, new) or (f"a value of line {line}" if is_sum else "")
+            if line and name and name != told and _spreads(new, old):
+                by = functools.partial(_multiplied, at, new, array_struct(old).shape)
+                yield 12 if is_sum else 14, f"multiplied {told} by {name}", by
 
 
 def _spreads(small: Any, large: Any) -> bool:

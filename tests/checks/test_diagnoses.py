@@ -615,10 +615,10 @@ def test_a_hypothesis_is_named_only_if_it_explains_every_element() -> None:
     )
     alone, both = changed_spec(result, [no, one]), changed_spec(result, [one, no, other])
     assert alone
-    assert alone.phrase == "right, if x were 1"
-    assert alone.why.endswith("would be right if x were 1. Look for x.")
+    assert alone.phrase == "as if x were 1"
+    assert alone.why.endswith("is as if x were 1. Look for x.")
     assert both
-    assert "would be right if x were 1, or if y were 1. Look for x." in both.why
+    assert "is as if x were 1, or as if y were 1. Look for x." in both.why
     for elsewhere in (7.0, np.nan):
         nearly = suspect(with_part((31, 5), elsewhere, X * NOISE)).result
         assert changed_spec(nearly, [one]) is None

@@ -96,5 +96,5 @@ def test_a_hypothesis_names_what_it_explains_and_not_what_is_like_it(
     kind: Callable[..., Any],
 ) -> None:
     words, explained, alike = EXPLAINED[kind]
-    assert diagnosed(explained) == f"right, if {words}"
+    assert diagnosed(explained) == f"as if {words}"
     assert words not in diagnosed(alike)

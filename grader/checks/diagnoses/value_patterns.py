@@ -214,10 +214,10 @@ def changed_spec(
     ]
     if not found:
         return None
-    either = ", or if ".join(one.change for one in found[:2])
+    either = ", or as if ".join(one.change for one in found[:2])
     return Diagnosis(
-        f"right, if {found[0].change}",
-        f"All of {result.name} would be right if {either}. {found[0].look}",
+        f"as if {found[0].change}",
+        f"All of {result.name} is as if {either}. {found[0].look}",
         vague=True,
     )
 

@@ -418,6 +418,27 @@ def numbered_from_0(x_ref: Any, o_ref: Any) -> None:
     numbered_from_1(x_ref, o_ref, 0)
 
 
+def weighted(x_ref: Any, o_ref: Any) -> None:
+    x = x_ref[...]
+    p = jnp.tanh(x / 50)
+    q = 1 - p
+    o_ref[...] = q * (x - jnp.sum(x * p, axis=1, keepdims=True))
+
+
+def not_weighted(x_ref: Any, o_ref: Any) -> None:
+    x = x_ref[...]
+    p = jnp.tanh(x / 50)
+    q = 1 - p
+    o_ref[...] = q * (x - jnp.sum(x, axis=1, keepdims=True)) + 0 * p
+
+
+def less_one(x_ref: Any, o_ref: Any) -> None:
+    x = x_ref[...]
+    p = jnp.tanh(x / 50)
+    q = p - 1
+    o_ref[...] = q * (x - jnp.sum(x * p, axis=1, keepdims=True))
+
+
 def half_in_halves(x_ref: Any, o_ref: Any) -> None:
     in_halves(x_ref, o_ref, 0.5)
 
@@ -478,6 +499,8 @@ SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__fi
         (the_first_two, every_second, (4,), "had % instead of //"),
         (scaled_twice, scaled, (), "had no * 0.25"),
         (half_in_halves, in_halves, (), "had no * 0.5"),
+        (not_weighted, weighted, (), "multiplied x by p"),
+        (less_one, weighted, (), "exchanged the two sides of the minus"),
         (numbered_from_0, numbered_from_1, (4,), "had step + 1 instead of step"),
         (sends_the_wrong_half, in_halves, (), "had second instead of first"),
         (sums_not_rescaled, sums_rescaled, (4,), "multiplied o_ref[...] by weight"),
