@@ -113,11 +113,12 @@ def top_k_route(
 
 
 def top_k_route_inputs(key, *, E, T, K, dtype):
-    """Large logits, in steps of 1/4 so that many are equal; some tokens have negative ones only."""
+    """Logits in steps of 1/4, so that many are equal; of some tokens all are negative, of one token
+    the last is far above the others."""
     logits_key, shift_key = jax.random.split(key)
     logits = jnp.round(jax.random.normal(logits_key, (E, T)) * 16) / 4
     shift = jax.random.choice(shift_key, jnp.array([-120.0, -20.0, 0.0, 100.0]), (1, T))
-    return ((logits + shift).astype(dtype),)
+    return ((logits + shift).at[-1, 0].add(200).astype(dtype),)
 
 
 def test_top_k_route(hidden_case):
