@@ -108,9 +108,10 @@ class _Found:
         self._by.setdefault((order, line, change), []).append((eqn, by))
 
     def repairs(self) -> Iterator[Repair]:
-        """All changes by their order: of all operations of a line, then of each."""
+        """All changes by their order: of all operations of a line together, then of each."""
         for (_, line, change), every in sorted(self._by.items(), key=lambda each: each[0]):
-            for some in [every] if len(every) == 1 else [every, *([one] for one in every)]:
+            different = len({id(eqn) for eqn, _ in every}) == len(every) > 1
+            for some in [*([every] if different else []), *([one] for one in every)]:
                 yield Repair(change, line, tuple(some))
 
 
