@@ -41,7 +41,7 @@ from pallascope.kernels.operation_counts import work_of
 from pallascope.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 
 #: The most operations that may be computed for all changes of a launch together, each about 30 µs.
-MOST_OPERATIONS = 80_000
+MOST_OPERATIONS = 60_000
 #: The work of matrix products, and the elements of a result, that count as one operation.
 WORK_OF_ONE, ELEMENTS_OF_ONE = 1e6, 20_000
 

@@ -385,9 +385,7 @@ def never_stored(suspect: Suspect) -> Diagnosis | None:
     where = "" if alone else f"In {result.name}, "
     were = "was" if alone else _were(unwritten)
     return Diagnosis(
-        f"{unwritten} never written",
-        f"{where}{unwritten} {were} never written. {reason}",
-        symptom=True,
+        f"{unwritten} never written", f"{where}{unwritten} {were} never written. {reason}"
     )
 
 
