@@ -83,8 +83,8 @@ class TpuEvidence(Evidence):
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
     `own_sample` and `par_sample` compute some elements at production size, `exact_sample` those of
     par for the same inputs in float32; with `values_sizes`, all of them for these smaller sizes.
-    `hidden_places` are the places of the operations
-    of the learner's launch for each hidden case; None if one isn't traced.
+    `hidden_places` are the places of the operations of the learner's launch for each hidden case;
+    None if one isn't traced.
     """
 
     own_on_chips: Callable[[], OnChip | Accident]

@@ -179,6 +179,26 @@ def _without_numbers(result: RunResult) -> tuple[str, str] | None:
     return problem and (problem.kind, re.sub(r"\d+", "", problem.message))
 
 
+class _BrokenPromises:
+    """The indices in lines of a file for which `pl.multiple_of` isn't true."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._found: set[tuple[int, int, int]] = set()  # line, index, multiple
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """One about the lowest index of the first line: the run notes them in any order."""
+        for line, index, multiple in sorted(self._found)[:1]:
+            where = f" in line {line}" if line else ""
+            said = f"pl.multiple_of{where} says that {index:,} is a multiple of {multiple}."
+            return (f"{BROKEN_PROMISE}: {said}",)
+        return ()
+
+    def note(self, index: int, multiple: int, eqn: core.JaxprEqn) -> None:
+        self._found.add((line_of(eqn.source_info, self._file), index, multiple))
+
+
 def _run(question: RunTrace) -> RunResult:
     values = list(map(arrays.to_numpy, question.inputs))
     with _surroundings(question):
@@ -190,19 +210,10 @@ def _run(question: RunTrace) -> RunResult:
         memory = UnwrittenMemory()
         copies = CopyWatch(question.source)
         device_log = DeviceFaultLog(question.source, question.device.mesh)
-        promises: dict[int, str] = {}
-
-        def note(index: int, multiple: int, eqn: core.JaxprEqn) -> None:
-            line = line_of(eqn.source_info, question.source.file)
-            where = f" in line {line}" if line else ""
-            promises[line] = (
-                f"{BROKEN_PROMISE}: pl.multiple_of{where} says that {index:,} is a multiple of "
-                f"{multiple}."
-            )
-
+        promises = _BrokenPromises(question.source.file)
         with (
             watching() as watch,
-            noting_broken_promises(note),
+            noting_broken_promises(promises.note),
             watching_devices(device_log) if question.device.mesh else contextlib.nullcontext(),
             exception_reports.caught(question.source, Stage.RUN) as caught,
             watching_copies(copies),
@@ -224,7 +235,7 @@ def _run(question: RunTrace) -> RunResult:
                     None,
                     trace,
                     tuple(map(arrays.from_numpy, results)),
-                    (*watch.complaints, *promises.values()),
+                    (*watch.complaints, *promises.complaints),
                     copy_faults=tuple(copies.faults),
                     device_faults=tuple(device_log.faults),
                 )
@@ -238,7 +249,7 @@ def _run(question: RunTrace) -> RunResult:
         return RunResult(
             caught.problem,
             trace,
-            complaints=(*watch.complaints, *promises.values()),
+            complaints=(*watch.complaints, *promises.complaints),
             copy_faults=tuple(copies.faults),
             device_faults=tuple(device_log.faults),
         )

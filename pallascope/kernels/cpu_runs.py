@@ -260,16 +260,16 @@ class LaunchOnCpu(Evaluator):
     def _on_cores(self, eqn: core.JaxprEqn, arrays: list[Values]) -> list[Values]:
         """The outputs of a `pl.kernel` after one core after another."""
         if len(meshes := eqn.params.get("meshes") or ()) != 1 or not hasattr(meshes[0], "devices"):
-            raise NotTried("its mesh is none of cores")
+            raise NotTried("its mesh has no cores")
         kernel = body(eqn)
         end = len(arrays) + len(eqn.outvars)
         outputs: list[Any] = list(map(_unwritten, kernel.invars[len(arrays) : end]))
         for given, at in dict(eqn.params["input_output_aliases"]).items():
             outputs[at] = _Buffer(arrays[given])
-        given = [*map(_Buffer, arrays), *outputs]
+        operands = [*map(_Buffer, arrays), *outputs]
         for number in range(np.size(meshes[0].devices)):
             self.core = number
-            contents = [*given, *map(_unwritten, kernel.invars[end:])]
+            contents = [*operands, *map(_unwritten, kernel.invars[end:])]
             self.refs = dict(zip(map(id, kernel.invars), contents, strict=True))
             self.evaluate(kernel, contents)
         return [output.values for output in outputs]

@@ -111,7 +111,7 @@ def constant_add(x):
     return pl.pallas_call(constant_add_kernel, in_specs=spaces, out_shape=shape)(one, x)
 """,
         Check.VALUES,
-        "pl.multiple_of in line 69 says that 1 is a multiple of 1024",
+        "says that 1 is a multiple of 1024",
     ),
     Hostile(
         "random bits, which are others in the interpreter",

@@ -5,8 +5,8 @@ them in the order of trial, the most specific and most certain first.
 
 position_patterns  Diagnoses of right values in wrong positions
 suspect            A wrong result with its context, and helpers of all diagnoses
-uninitialized      Diagnoses of NaN and memory that nothing has written
-value_patterns     Diagnoses of wrong values: offsets, factors, overflow, rounding
+uninitialized      Diagnoses of NaN, infinity, and memory that nothing has written
+value_patterns     Diagnoses of wrong values: offsets, factors, rounding
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Diagnoses of NaN, unwritten blocks, reads of uninitialized memory, and races."""
+"""Diagnoses of NaN, infinity, unwritten blocks, uninitialized memory, and races."""
 
 from __future__ import annotations
 

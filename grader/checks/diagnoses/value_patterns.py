@@ -1,4 +1,4 @@
-"""Diagnoses by value: offsets, factors, overflow, another formula, rounding, missing terms."""
+"""Diagnoses by value: offsets, factors, another formula, rounding, missing terms."""
 
 from __future__ import annotations
 

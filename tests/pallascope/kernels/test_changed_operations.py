@@ -439,6 +439,22 @@ def less_one(x_ref: Any, o_ref: Any) -> None:
     o_ref[...] = q * (x - jnp.sum(x * p, axis=1, keepdims=True))
 
 
+def summed(x_ref: Any, o_ref: Any, reverse: bool = False) -> None:
+    o_ref[...] = jax.lax.cumsum(x_ref[...], axis=0, reverse=reverse)
+
+
+def summed_backwards(x_ref: Any, o_ref: Any) -> None:
+    summed(x_ref, o_ref, True)
+
+
+def tanh_of_tanh(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.tanh(jnp.tanh(x_ref[...]) * 3)
+
+
+def only_one_tanh(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = jnp.tanh(x_ref[...]) * 3
+
+
 def half_in_halves(x_ref: Any, o_ref: Any) -> None:
     in_halves(x_ref, o_ref, 0.5)
 
@@ -499,6 +515,8 @@ SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__fi
         (the_first_two, every_second, (4,), "had % instead of //"),
         (scaled_twice, scaled, (), "had no * 0.25"),
         (half_in_halves, in_halves, (), "had no * 0.5"),
+        (summed_backwards, summed, (), "had reverse=False"),
+        (tanh_of_tanh, only_one_tanh, (), "had no tanh"),
         (not_weighted, weighted, (), "multiplied x by p"),
         (less_one, weighted, (), "exchanged the two sides of the minus"),
         (numbered_from_0, numbered_from_1, (4,), "had step + 1 instead of step"),
