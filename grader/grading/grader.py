@@ -230,6 +230,10 @@ def _tpu_evidence(
         found = [launch.places() for launch in launches]
         return tuple(frozenset(places or ()) for places in found) if None not in found else ()
 
+    def redrawn() -> Reference:
+        case = own.case
+        return client.reference(own.kata, dataclasses.replace(case, seed=case.seed + 1))
+
     case = case_of_values(own.kata, own.case)
     smaller = {name: size for name, size in case.sizes.items() if size != own.case.sizes[name]}
 
@@ -249,7 +253,7 @@ def _tpu_evidence(
 
     return TpuEvidence(
         **common,
-        repaired=cache(own.repaired),
+        repaired=cache(partial(own.repaired, redrawn)),
         own_on_chips=own_on_chips,
         par_on_chips=cache(par.compiled),
         repeats=cache(own.repeats),

@@ -47,11 +47,10 @@ from pallascope.kernels import (
     watching_copies,
     watching_devices,
 )
-from pallascope.kernels.changed_operations import Source
 from pallascope.kernels.cpu_runs import NotTried
 from pallascope.kernels.edges_of_mosaic import DIFFERENCES, noting_broken_promises
 from pallascope.kernels.lints import notes_on
-from pallascope.kernels.source_lines import line_of
+from pallascope.kernels.source_lines import Source, line_of
 from pallascope.model import (
     BROKEN_PROMISE,
     Array,
@@ -434,7 +433,9 @@ def _repaired(question: RepairRun) -> Repaired:
     with _surroundings(question):
         launch, file = launch_of(question), question.source.file
         try:
-            found = launch.first_repair(values, expected, _nearly, _source(question))
+            found = launch.first_repair(
+                values, expected, _nearly, _source(question), question.change
+            )
         except NotTried:
             pass
         else:
@@ -443,6 +444,8 @@ def _repaired(question: RepairRun) -> Repaired:
             repair, results = found
             return Repaired(repair.change, repair.line, tuple(map(from_numpy, results)))
         for repair in launch.repairs(file):
+            if question.change not in (None, (repair.change, repair.line)):
+                continue
             with exception_reports.caught(question.source, Stage.RUN), repair.made():
                 results = launch.run(values, _mode(question), question.seed, **how)
                 if all(map(similar, results, expected)):

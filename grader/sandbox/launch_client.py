@@ -450,13 +450,28 @@ class TpuLaunchClient(LaunchClient):
             looked.nonfinite_by,
         )
 
-    def repaired(self) -> Repaired:
-        """The results with one operation changed, if they are nearly right then."""
+    def repaired(self, redrawn: Callable[[], Reference]) -> Repaired:
+        """The results with one operation changed, if they are nearly right then.
+
+        They have to be right for the `redrawn` inputs as well, if the launch's trace is for both.
+        """
         traced, case = self.traced, self.case
         if isinstance(traced, Accident) or self.mode is not Mode.STRICT:
             return Repaired()
         launch, expected = self.about(traced), self.reference.expected
         question = RepairRun(*launch, self.mode, case.seed, expected, eager_copies(case))
+        repaired = self._repaired(question)
+        if not repaired.change:
+            return repaired
+        other, change = redrawn(), (repaired.change, repaired.line)
+        if other.keywords != self.reference.keywords:
+            return repaired
+        again = dataclasses.replace(
+            question, inputs=other.inputs, expected=other.expected, change=change
+        )
+        return repaired if self._repaired(again).change else Repaired()
+
+    def _repaired(self, question: RepairRun) -> Repaired:
         repaired = self.queues.runs(self.device.mesh).answer(question, self.seconds)
         return repaired if isinstance(repaired, Repaired) else Repaired()
 

@@ -230,12 +230,16 @@ class InvestigateRun(TraceQuestion):
 @dataclass(frozen=True, slots=True)
 class RepairRun(TraceQuestion):
     """Run the launch with single operations of its kernels changed, until it has the `expected`
-    results."""
+    results.
+
+    If there is a `change`, with its line, it is the only one that is made.
+    """
 
     mode: Mode
     seed: int
     expected: tuple[Array, ...]
     eager: bool = False
+    change: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

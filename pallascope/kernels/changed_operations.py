@@ -9,12 +9,11 @@ for runs in the strict interpreter.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +42,7 @@ from pallascope.kernels.jaxprs import (
 )
 from pallascope.kernels.pallas_params import KERNELS, body, grid_mapping, is_pallas_call
 from pallascope.kernels.refs import names_of
-from pallascope.kernels.source_lines import files_of, line_of, place_of
+from pallascope.kernels.source_lines import Source, files_of, line_of, place_of
 
 # ---- repairs ----
 
@@ -328,14 +327,16 @@ def first_repair(
     expected: Sequence[Values],
     is_right: Callable[[Values, Values], bool],
     source: Source,
+    change: tuple[str, int] | None = None,
 ) -> tuple[Repair, list[Values]] | None:
     """The first change that makes all results right, and these results; None if there is none.
 
-    Raises NotTried for a launch that can't be computed.
+    If there is a `change`, with its line, only that one is tried. Raises NotTried for a launch that
+    can't be computed.
     """
     trial = LaunchOnCpu(closed, inputs, expected, is_right)
     try:
-        if trial.results({}) is not None:
+        if change is None and trial.results({}) is not None:
             return None
     except NotTried:
         raise
@@ -343,6 +344,8 @@ def first_repair(
         raise NotTried(f"{type(error).__name__} in an operation") from error
     with contextlib.suppress(Spent):
         for repair in _all_changes(closed, source):
+            if change not in (None, (repair.change, repair.line)):
+                continue
             try:
                 results = trial.results({id(old): new for old, new in repair.by})
             except Spent:
@@ -352,39 +355,6 @@ def first_repair(
             if results is not None:
                 return repair, results
     return None
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file whose operations are changed: its `lines`, and the numbers of those that are `asked`.
-
-    If none are, operations of all lines are changed.
-    """
-
-    file: str
-    lines: Sequence[str]
-    asked: Collection[int]
-
-    def assigned(self, place: tuple[int, int]) -> str:
-        """The name to which the value of an expression at this place is assigned, or ""."""
-        return next((name for start, end, name in self._assignments if start <= place < end), "")
-
-    @functools.cached_property
-    def _assignments(self) -> list[tuple[tuple[int, int], tuple[int, int], str]]:
-        """Start and end of each value that is assigned to a name; an inner one comes first."""
-        found: list[tuple[tuple[int, int], tuple[int, int], str]] = []
-        for node in ast.walk(ast.parse("\n".join(self.lines))):
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-                continue
-            target, value = node.targets[0], node.value
-            pairs: list[tuple[ast.expr, ast.expr]] = [(target, value)]
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                pairs = list(zip(target.elts, value.elts, strict=False))
-            for name, part in pairs:
-                if isinstance(name, ast.Name):
-                    end = part.end_lineno or 0, part.end_col_offset or 0
-                    found.append(((part.lineno, part.col_offset), end, name.id))
-        return sorted(found, key=lambda each: each[0], reverse=True)
 
 
 def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:

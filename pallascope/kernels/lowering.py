@@ -148,6 +148,7 @@ def _box(count: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+_TRACES_KERNEL = "_trace_kernel_to_jaxpr"
 _TRACED_FOR: ContextVar[Backend | None] = ContextVar("traced_for", default=None)
 
 
@@ -174,13 +175,20 @@ def _answering(backend: Backend) -> Iterator[None]:
 
 @functools.cache
 def _install() -> None:
-    """Replace two functions of JAX for the life of the process. Raises UnsupportedJax.
+    """Replace three functions of JAX for the life of the process. Raises UnsupportedJax.
 
-    JAX caches their answers, so the replacements ask JAX only if the question isn't about a chip.
+    JAX caches the answers of two, so the replacements ask JAX only if the question isn't about a
+    chip. The third traces a kernel, and the replacement gives its operations their own lines.
     """
     from jax.extend import backend
 
-    from pallascope.kernels.jax_internals import xla_bridge
+    from pallascope.kernels.jax_internals import pallas_call, xla_bridge
+
+    usual_trace = getattr(pallas_call, _TRACES_KERNEL, None)
+    if usual_trace is None:
+        raise UnsupportedJax(f"{pallas_call.__name__}.{_TRACES_KERNEL}")
+    by = functools.wraps(usual_trace)(functools.partial(_with_own_lines, usual_trace))
+    setattr(pallas_call, _TRACES_KERNEL, by)
 
     for name, ours, others in (
         ("get_backend", _get_backend, backend),
@@ -191,6 +199,24 @@ def _install() -> None:
         replacement = functools.wraps(usual)(functools.partial(ours, usual))
         setattr(xla_bridge, name, replacement)
         setattr(others, name, replacement)
+
+
+def _with_own_lines(usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Trace a kernel; each operation has its own line, also if JAX transposes the launch.
+
+    Inside of `jax.vjp` of a function with a `custom_vjp`, JAX would give the line where that
+    function is called to all operations of the backward kernels.
+    """
+    from pallascope.kernels.jax_internals import SourceInfo, source_info_context
+
+    around = source_info_context.context
+    if _TRACED_FOR.get() is None or around.traceback is None:
+        return usual(*args, **kwargs)
+    source_info_context.context = SourceInfo(None, around.name_stack)
+    try:
+        return usual(*args, **kwargs)
+    finally:
+        source_info_context.context = around
 
 
 def _get_backend(usual: Callable[..., Any], platform: Any = None) -> Any:

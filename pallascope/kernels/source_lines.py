@@ -7,11 +7,13 @@ that jax is made of, and Python's own modules. The library functions that a kern
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import sysconfig
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
@@ -220,3 +222,36 @@ class WaitLines:
         waits = self._found.get(semaphore) or self._found.get(semaphore.partition("[")[0], [])
         lines = {line_of(info, file) for info in waits} - {0}
         return lines.pop() if len(lines) == 1 else 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file whose operations are changed: its `lines`, and the numbers of those that are `asked`.
+
+    If none are, operations of all lines are changed.
+    """
+
+    file: str
+    lines: Sequence[str]
+    asked: Collection[int]
+
+    def assigned(self, place: tuple[int, int]) -> str:
+        """The name to which the value of an expression at this place is assigned, or ""."""
+        return next((name for start, end, name in self._assignments if start <= place < end), "")
+
+    @functools.cached_property
+    def _assignments(self) -> list[tuple[tuple[int, int], tuple[int, int], str]]:
+        """Start and end of each value that is assigned to a name; an inner one comes first."""
+        found: list[tuple[tuple[int, int], tuple[int, int], str]] = []
+        for node in ast.walk(ast.parse("\n".join(self.lines))):
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+                continue
+            target, value = node.targets[0], node.value
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = list(zip(target.elts, value.elts, strict=False))
+            for name, part in pairs:
+                if isinstance(name, ast.Name):
+                    end = part.end_lineno or 0, part.end_col_offset or 0
+                    found.append(((part.lineno, part.col_offset), end, name.id))
+        return sorted(found, key=lambda each: each[0], reverse=True)

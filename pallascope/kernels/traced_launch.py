@@ -22,7 +22,7 @@ from pallascope.kernels.block_samples import (
     unwritten_array,
 )
 from pallascope.kernels.calls import array_type, kernel_call
-from pallascope.kernels.changed_operations import Repair, Source, first_repair, repairs
+from pallascope.kernels.changed_operations import Repair, first_repair, repairs
 from pallascope.kernels.collectives import collectives_of, cuts_of_inputs
 from pallascope.kernels.edges_of_mosaic import operations_with_edges
 from pallascope.kernels.evaluator import retraced, without_refs
@@ -48,7 +48,7 @@ from pallascope.kernels.serialization import (
     with_interpret,
 )
 from pallascope.kernels.sharding import spread, whole
-from pallascope.kernels.source_lines import line_within, places_of
+from pallascope.kernels.source_lines import Source, line_within, places_of
 from pallascope.model import (
     ArrayType,
     Axes,
@@ -200,11 +200,12 @@ class TracedLaunch:
         expected: Sequence[np.ndarray],
         is_right: Callable[[np.ndarray, np.ndarray], bool],
         source: Source,
+        change: tuple[str, int] | None = None,
     ) -> tuple[Repair, list[np.ndarray]] | None:
         """The first change of an operation that makes all results right: see `first_repair`."""
         with on_host():
             closed = without_refs(self.closed)
-            return first_repair(closed, inputs, expected, is_right, source)
+            return first_repair(closed, inputs, expected, is_right, source, change)
 
     def block_sample(
         self,

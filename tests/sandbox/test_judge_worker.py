@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +13,18 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
+from grader.exercise.cases import hidden_cases
+from grader.exercise.catalog import katas
 from grader.sandbox.judge_worker import answer
-from grader.sandbox.messages import RunResult, RunTrace, TargetDevice, eager_copies
-from grader.verdict import Case
+from grader.sandbox.launch_client import TpuLaunchClient, WorkerQueues
+from grader.sandbox.messages import RunResult, RunTrace, TargetDevice, Traced, eager_copies
+from grader.verdict import Case, Device
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.refs import PIPELINES
-from pallascope.model import PIPELINE_INPUT, DmaHazard, Mode, SourceFile
+from pallascope.model import PIPELINE_INPUT, ArrayType, DmaHazard, Mode, Reference, SourceFile
 from pallascope.tools import arrays, codec
 from tests.support import copying_kernels as kernels
+from tests.support.repositories import ROOT
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -189,3 +194,37 @@ def test_an_index_from_unwritten_memory_is_found() -> None:
     assert found.unwritten
     assert found.unwritten.buffers == ("row_ref",)
     assert ran(kernels.double_buffer()).unwritten is None  # the interpreter's state is as before
+
+
+def without_small(x: jax.Array) -> jax.Array:
+    """It keeps what is larger than 5; it should halve it, and drop what is larger than 5."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = jnp.where(x_ref[...] > 5, x_ref[...], 0)
+
+    return pl.pallas_call(kernel, jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+
+
+@pytest.mark.parametrize(("redrawn", "named"), [(7.5, True), (4.0, False)])
+def test_a_change_has_to_be_right_for_other_inputs_too(redrawn: float, named: bool) -> None:
+    kata = next(kata for kata in katas(ROOT, "solutions") if kata.name == "constant_add")
+    case = hidden_cases(kata, 1)[0]
+    with for_chip("TPU v5 lite", 1):
+        trace = TracedLaunch.of(without_small, (kernels.X,), {}).dumped()
+
+    def reference(value: float) -> Reference:
+        x = np.full_like(kernels.X, value)
+        wanted = np.where(x > 5, 0, x / 2)
+        rest = (arrays.from_numpy(x),), {}, (arrays.from_numpy(wanted),)
+        return Reference(("x",), *rest, (ArrayType("float32", x.shape),), ("",), 0)
+
+    queue = SimpleNamespace(answer=lambda question, _: answer(question))
+    queues = SimpleNamespace(
+        runs=lambda _: queue, pool=SimpleNamespace(device=Device("cpu", Mode.STRICT))
+    )
+    client = TpuLaunchClient(cast(WorkerQueues, queues), kata, case, reference(7.0), ("v5e",))
+    client._known["traced"] = Traced(trace=trace)
+    client._known["source"] = SourceFile(__file__, Path(__file__).read_bytes())
+    repaired = client.repaired(lambda: reference(redrawn))
+    change = "exchanged the two values of jnp.where"
+    assert repaired.change == (change if named else "")

@@ -14,9 +14,9 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, noting_nonfinite
-from pallascope.kernels.changed_operations import MOST_REPAIRS, Source
+from pallascope.kernels.changed_operations import MOST_REPAIRS
 from pallascope.kernels.cpu_runs import NotTried
-from pallascope.kernels.source_lines import line_of
+from pallascope.kernels.source_lines import Source, line_of
 from pallascope.model import Mode
 
 X = np.arange(1, 8 * 512 + 1, dtype=np.float32).reshape(8, 512) / 64

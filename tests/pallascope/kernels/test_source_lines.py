@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from jax.experimental.pallas.ops.tpu import example_kernel, matmul
 from jax.experimental.pallas.ops.tpu.flash_attention import flash_attention
 
 from pallascope.kernels import TracedLaunch
+from pallascope.kernels.jaxprs import sites
 from pallascope.kernels.lowering import for_chip
+from pallascope.kernels.source_lines import line_in
 from pallascope.model import KernelCall
 from pallascope.tools.files import load_module
 
@@ -144,6 +147,30 @@ def test_a_kernel_that_is_compiled_from_text_is_not_the_files(name: str) -> None
     text = "def kernel(x_ref, o_ref):\n    o_ref[...] = x_ref[...] + 10\n"
     exec(compile(text, name, "exec"), found)
     assert only(launch(found["kernel"])).foreign == name
+
+
+def doubled(x_ref: Any, o_ref: Any) -> None:
+    o_ref[...] = x_ref[...] * 2
+
+
+@jax.custom_vjp
+def twice(x: Any) -> Any:
+    return launch(doubled)(x)
+
+
+twice.defvjp(lambda x: (twice(x), None), lambda _, given: (launch(doubled)(given),))
+
+
+def test_the_kernel_of_a_gradient_has_its_own_lines() -> None:
+    """JAX gives the line of the call to each operation of a function that it transposes."""
+    with for_chip("TPU v5 lite", 1):
+        traced = TracedLaunch.of(lambda x: jax.vjp(twice, x)[1](x), (X,), {})
+    lines = {
+        linecache.getline(__file__, line_in(site.eqn, __file__)).strip()
+        for site in sites(traced.closed.jaxpr)
+        if site.eqn.primitive.name in ("mul", "swap")
+    }
+    assert lines == {"o_ref[...] = x_ref[...] * 2"}
 
 
 def test_where_nobody_asks_nothing_is_said() -> None:
