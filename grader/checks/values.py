@@ -57,6 +57,8 @@ from pallascope.model import (
 )
 from pallascope.tools.arrays import in_float64
 
+#: So many different numbers, wrong in the same way, can't have two causes.
+LEAST_NUMBERS = 2
 #: A mistake's result is at least this many times nearer to the learner's than the right one is.
 NEARER = 8
 
@@ -75,9 +77,21 @@ def known_mistake(
     if not title:
         return diagnosis
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
+    if few_values(results):
+        few = "it has few wrong values, so other mistakes may have the same result"
+        return Diagnosis(
+            f"perhaps {phrase}", f"Your result matches that mistake. But {few}.", guess=True
+        )
     if diagnosis is None or diagnosis.guess:
         return Diagnosis(phrase, f"{same}.")
     return dataclasses.replace(diagnosis, phrase=phrase, why=f"{same}: {diagnosis.phrase}.")
+
+
+def few_values(results: Sequence[Comparison]) -> bool:
+    """Whether wrong elements are NaN, zeros or one number: many mistakes have such results."""
+    wrong = np.concatenate([result.actual[result.wrong] for result in results])
+    numbers = np.unique(wrong[np.isfinite(wrong)])
+    return np.count_nonzero(numbers) < LEAST_NUMBERS
 
 
 def alike(result: Comparison, output: Array) -> bool:
@@ -148,7 +162,7 @@ def check(evidence: Evidence) -> Finding | None:
         if known is None and evidence.observed.unwritten:
             diagnosis = of_unwritten(evidence.observed.unwritten, calls)
         elif known is not diagnosis or (known and known.tested):
-            diagnosis = known
+            diagnosis = (known and known.guess and _repaired(evidence, results)) or known
         else:
             unsure = diagnosis is None or diagnosis.guess or garbage
             tested = _tested(evidence, position, result)

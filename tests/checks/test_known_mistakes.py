@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -10,10 +11,11 @@ import pytest
 
 from grader.checks.compare import Comparison, Sum, tolerance
 from grader.checks.diagnoses import Diagnosis
-from grader.checks.values import alike, known_mistake
+from grader.checks.values import alike, check, known_mistake
 from grader.exercise.answer_key import Roundings
+from pallascope.model import Repaired
 from tests.pallascope.support.calls import array
-from tests.support.factories import X
+from tests.support.factories import X, attempt, evidence
 
 WRONG = X + np.abs(X).mean() * (X > 1)
 
@@ -76,3 +78,24 @@ def test_a_guess_is_not_told_after_the_title() -> None:
     results = [comparison(WRONG)]
     told = known_mistake(results, lambda _: "adds", guess)
     assert told == Diagnosis("your kernel adds", "Your result matches that mistake exactly.")
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0, 7.0])
+def test_few_values_dont_prove_a_mistake(value: float) -> None:
+    """All NaN, all zeros or one wrong number may have many causes."""
+    alone = changed(X, 7.0) if value == 7 else np.full_like(X, value)
+    told = known_mistake([comparison(alone)], lambda _: "adds", None)
+    assert told
+    assert told.phrase == "perhaps your kernel adds"
+    assert "exactly" not in told.why
+
+
+def test_a_change_is_tried_where_few_values_are_wrong() -> None:
+    given = replace(evidence(attempt(changed(2 * X, 7.0))), resembles=lambda _: "adds")
+    told = check(given)
+    assert told
+    assert told.phrase == "perhaps your kernel adds"
+    repaired = Repaired("had <= instead of <", 12, (array(2 * X),))
+    told = check(replace(given, repaired=lambda: repaired))
+    assert told
+    assert told.phrase == "right, if line 12 had <= instead of <"
