@@ -10,8 +10,8 @@ import pytest
 
 from grader.exercise import catalog
 from grader.plugin.items import GRADE, NEXT, SECONDS, SESSION, KataCase, KataFile
-from grader.plugin.options import SEED
 from grader.plugin.reporter import ATTRIBUTE
+from grader.plugin.start import SEED
 from grader.report.failures import explanation
 from grader.report.report_files import properties
 from grader.sandbox import devices

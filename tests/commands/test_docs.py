@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grader import cli
-from grader.plugin import options
+from grader.plugin import start
 from grader.watching.watch_screen import KEYS
 from pallascope.tpu import __main__ as predicting
 from pallascope.tpu.chips import CHIPS
@@ -111,7 +111,7 @@ class Group:
 
 def test_every_option_of_pytest_is_listed_and_no_other() -> None:
     group = Group()
-    options.add_options(group)  # type: ignore[arg-type]
+    start.pytest_addoption(group)  # type: ignore[arg-type]
     assert group.names
     (section,) = re.findall(r"^## pytest: .*?(?=^## )", COMMANDS, re.DOTALL | re.MULTILINE)
     for text in (section, COMMANDS):

@@ -499,6 +499,34 @@ def another(x_ref: Any, o_ref: Any) -> None:
     o_ref[...] = jnp.tanh(x_ref[...] * 0.37) + 0.11
 
 
+def softmax(x_ref: Any, o_ref: Any, axis: int | None = 1) -> None:
+    x = x_ref[...]
+    exp = jnp.exp(x - jnp.max(x, axis=axis, keepdims=True))
+    o_ref[...] = exp / jnp.sum(exp, axis=axis, keepdims=True)
+
+
+def softmax_of_columns(x_ref: Any, o_ref: Any) -> None:
+    softmax(x_ref, o_ref, 0)
+
+
+def softmax_of_all(x_ref: Any, o_ref: Any) -> None:
+    softmax(x_ref, o_ref, None)
+
+
+def normed(x_ref: Any, o_ref: Any, axis: int | None = 1, columns: int | None = 1) -> None:
+    x = x_ref[...]
+    centred = x - x.mean(columns, keepdims=True)
+    o_ref[...] = centred * jax.lax.rsqrt(jnp.var(x, axis, keepdims=True) + 1e-3)
+
+
+def less_mean_of_all(x_ref: Any, o_ref: Any) -> None:
+    normed(x_ref, o_ref, 1, None)
+
+
+def variance_of_columns(x_ref: Any, o_ref: Any) -> None:
+    normed(x_ref, o_ref, 0)
+
+
 def close(values: np.ndarray, wanted: np.ndarray) -> bool:
     return np.allclose(values, wanted, rtol=1e-5, atol=1e-5)
 
@@ -525,6 +553,8 @@ SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__fi
         (of_both, sums, (4,), "had only the left side of &"),
         (only_tanh, adds_its_input, (), "stored the value + x_ref[...]"),
         (stores, sums, (4,), "added to the Ref (+=) instead of storing to it"),
+        (less_mean_of_all, normed, (), "reduced along dimension 1 instead of all dimensions"),
+        (variance_of_columns, normed, (), "reduced along dimension 1 instead of dimension 0"),
         (of_the_other_step, sums, (4, 1), "had pl.program_id(0) instead of pl.program_id(1)"),
     ],
 )
@@ -537,6 +567,30 @@ def test_the_first_change_that_makes_all_results_right(
     repair, results = found
     assert repair.change == change
     assert close(results[0], wanted[0])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [(softmax_of_columns, "dimension 0"), (softmax_of_all, "all dimensions")],
+)
+def test_all_reductions_along_a_dimension_change_together(
+    wrong: Callable[..., None], where: str
+) -> None:
+    wanted = launch(softmax).run([X], Mode.STRICT)
+    found = launch(wrong).first_repair([X], wanted, close, SOURCE)
+    assert found
+    line, change = found[0].line, f"reduced along dimension 1 instead of {where}"
+    assert found[0].change == f"{change}, and line {line + 1} too"
+    assert SOURCE.lines[line - 1].strip().startswith("exp =")
+    assert launch(softmax_of_rows_of_two).first_repair([X], wanted, close, SOURCE) is None
+
+
+def softmax_of_rows_of_two(x_ref: Any, o_ref: Any) -> None:
+    """No dimensions of the block have this result: its rows are halved."""
+    for at in range(2):
+        half = pl.ds(at * BLOCK, BLOCK)
+        exp = jnp.exp(x_ref[:, half])
+        o_ref[:, half] = exp / jnp.sum(exp, axis=0, keepdims=True)
 
 
 @pytest.mark.parametrize("wrong", [of_uncentred_rows, other_triangle, another])

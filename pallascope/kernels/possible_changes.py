@@ -1,0 +1,601 @@
+"""The changes of single operations with which a beginner would mend a kernel.
+
+Each is a tuple: its order (the likeliest first), in words, and the equations in the operation's
+place. `simple_changes` are a few that are worth a whole run; `further_changes` are many.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend import core
+
+from pallascope.kernels.cpu_runs import Replacement
+from pallascope.kernels.edges_of_mosaic import replaced_by
+from pallascope.kernels.jaxprs import (
+    CALLS,
+    Shaped,
+    Site,
+    array_struct,
+    called,
+    inner_jaxprs,
+    sites,
+)
+from pallascope.kernels.refs import names_of
+from pallascope.kernels.source_lines import Source, line_of, place_of
+
+#: A change: its order, in words, and by which equations.
+Change = tuple[int, str, Replacement]
+#: Equations that change together.
+Together = tuple[tuple[core.JaxprEqn, Replacement], ...]
+
+
+def calls_of_libraries(site: Site, file: str) -> list[core.JaxprEqn]:
+    """The calls around an equation, except those of functions of `file`."""
+    around = [(eqn, called(eqn)) for eqn in site.path if eqn.primitive.name in CALLS]
+    return [eqn for eqn, inner in around if inner is None or not _is_of(inner, file)]
+
+
+def _is_of(function: Any, file: str) -> bool:
+    """Whether a traced function is one of `file`."""
+    info = getattr(function, "jaxpr", function).debug_info
+    return f" at {file}:" in f" {getattr(info, 'func_src_info', '') or ''}"
+
+
+def is_store(eqn: core.JaxprEqn) -> bool:
+    return eqn.primitive.name == "swap"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """By a variable's id: the equation that computes it, and the one that stores it."""
+
+    makers: Mapping[int, core.JaxprEqn]
+    stores: Mapping[int, core.JaxprEqn]
+
+    def is_sum_or_constant(self, store: core.JaxprEqn) -> bool:
+        """Whether a stored value is a sum with the old contents of the same Ref, or one number."""
+        ref, value = store.invars[:2]
+        maker = self.makers.get(id(value))
+        while maker is not None and maker.primitive.name in ("convert_element_type", "reshape"):
+            maker = self.makers.get(id(maker.invars[0]))
+        if maker is None:
+            return isinstance(value, core.Literal)
+        if maker.primitive.name == "broadcast_in_dim" and isinstance(maker.invars[0], core.Literal):
+            return True
+        return any(self._is_read(operand, ref) for operand in maker.invars)
+
+    def added_to_its_ref(self, plus: core.JaxprEqn) -> int | None:
+        """The position of the operand of a sum that is added to a Ref's contents, and stored."""
+        store = self.stores.get(id(plus.outvars[0]))
+        if store is None:
+            return None
+        for old, new in ((0, 1), (1, 0)):
+            if self._is_read(plus.invars[old], store.invars[0]) and _alike(*plus.invars):
+                return new
+        return None
+
+    def _is_read(self, value: Any, ref: Any) -> bool:
+        maker = self.makers.get(id(value))
+        return maker is not None and maker.primitive.name == "get" and maker.invars[0] is ref
+
+
+#: Comparisons in the place of another, and their signs.
+_OTHER_SIGNS = {
+    "lt": ("le", "gt"),
+    "le": ("lt", "ge", "eq"),
+    "gt": ("ge", "lt"),
+    "ge": ("eq", "le", "gt"),
+}
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
+_COMPARE = {"lt": lax.lt_p, "le": lax.le_p, "gt": lax.gt_p, "ge": lax.ge_p, "eq": lax.eq_p}
+#: By operation on floats: the one in its place, and the change in words.
+_OTHERS = {
+    "max": ("min", lax.min_p, "took the minimum instead of the maximum"),
+    "min": ("max", lax.max_p, "took the maximum instead of the minimum"),
+    "add": ("sub", lax.sub_p, "had - instead of +"),
+    "sub": ("add", lax.add_p, "had + instead of -"),
+    "mul": ("div", lax.div_p, "divided instead of multiplying"),
+    "div": ("mul", lax.mul_p, "multiplied instead of dividing"),
+    "exp": ("exp2", lax.exp2_p, "had exp2 instead of exp"),
+    "exp2": ("exp", lax.exp_p, "had exp instead of exp2"),
+    "sqrt": ("rsqrt", lax.rsqrt_p, "had rsqrt instead of sqrt"),
+    "rsqrt": ("sqrt", lax.sqrt_p, "had sqrt instead of rsqrt"),
+}
+#: Operations with a parameter for their accuracy.
+_INEXACT = ("exp", "exp2", "sqrt", "rsqrt")
+
+
+def simple_changes(
+    eqn: core.JaxprEqn, rank: int, waits: bool, dataflow: Dataflow
+) -> Iterator[Change]:
+    """Changes of one operation: their order, in words, and by which equations."""
+    name = eqn.primitive.name
+    match name:
+        case "swap" if _is_number(eqn.invars[1]) and not dataflow.is_sum_or_constant(eqn):
+            yield 0, "added to the Ref (+=) instead of storing to it", _adding
+        case "add" if (kept := dataflow.added_to_its_ref(eqn)) is not None:
+            yield 1, "stored to the Ref instead of adding to it", functools.partial(_only, kept)
+        case "lt" | "le" | "gt" | "ge" if not waits and not _is_float(eqn.invars[0]):
+            for order, other in zip((2, 8, 8), _OTHER_SIGNS[name], strict=False):
+                if other != "eq" or not array_struct(eqn.outvars[0]).shape:
+                    change = f"had {_SIGNS[other]} instead of {_SIGNS[name]}"
+                    yield order, change, functools.partial(_with, primitive=_COMPARE[other])
+        case "jit" | "pjit" if (name := eqn.params["name"]) in _QUOTIENTS and not waits:
+            signs, function = _QUOTIENTS[name]
+            yield 4, f"had {signs}", functools.partial(_with_function, function)
+        case "program_id" if not waits:
+            for axis in set(range(rank)) - {eqn.params["axis"]}:
+                change = f"had pl.program_id({axis}) instead of pl.program_id({eqn.params['axis']})"
+                yield 3, change, functools.partial(_with, params={**eqn.params, "axis": axis})
+        case "iota":
+            own = eqn.params["dimension"]
+            for axis in set(range(len(eqn.params["shape"]))) - {own}:
+                change = f"counted along dimension {axis} instead of {own}"
+                yield 4, change, functools.partial(_with, params={**eqn.params, "dimension": axis})
+        case "select_n" if len(eqn.invars) == 3 and not waits:
+            which, no, yes = eqn.invars
+            change = "exchanged the two values of jnp.where"
+            yield 5, change, functools.partial(_with, invars=[which, yes, no])
+    if name == "sub" and (_alike(*eqn.invars) or _is_one_minus(eqn)):
+        change = "exchanged the two sides of the minus"
+        yield 6, change, functools.partial(_with, invars=eqn.invars[::-1])
+    if name in _OTHERS and _is_float(eqn.invars[0]):
+        other, primitive, change = _OTHERS[name]
+        params = {"accuracy": None} if other in _INEXACT else {}
+        yield 7, change, functools.partial(_with, primitive=primitive, params=params)
+
+
+def _is_one_minus(eqn: core.JaxprEqn) -> bool:
+    """Whether a float number is subtracted, or something from it."""
+    return _is_float(eqn.outvars[0]) and any(isinstance(each, core.Literal) for each in eqn.invars)
+
+
+def _with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    return [replaced_by(eqn, lambda _, *operands: [function(*operands)], params={})]
+
+
+#: By the name of a function of jax.numpy: the change in words, and the function in its place.
+_QUOTIENTS = {
+    "floor_divide": ("% instead of //", jnp.remainder),
+    "remainder": ("// instead of %", jnp.floor_divide),
+}
+
+
+def _is_float(atom: Any) -> bool:
+    return jnp.issubdtype(array_struct(atom).dtype, jnp.floating)
+
+
+def _is_number(atom: Any) -> bool:
+    aval = atom.aval
+    return isinstance(aval, Shaped) and jnp.issubdtype(aval.dtype, jnp.number)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    first, second = array_struct(one), array_struct(other)
+    return (first.shape, first.dtype) == (second.shape, second.dtype)
+
+
+def _with(eqn: core.JaxprEqn, **changes: Any) -> list[core.JaxprEqn]:
+    return [eqn.replace(**changes)]
+
+
+def _adding(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A store that adds: the old contents are swapped out, and the sum in."""
+    ref, value, *index = eqn.invars
+    old, total = core.Var(value.aval), core.Var(value.aval)
+    plus: dict[str, Any] = {"primitive": lax.add_p, "params": {}, "effects": frozenset()}
+    return [
+        eqn.replace(outvars=[old]),
+        eqn.replace(invars=[old, value], outvars=[total], **plus),
+        eqn.replace(invars=[ref, total, *index]),
+    ]
+
+
+def _only(position: int, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """One operand in the place of a sum."""
+    dtype = array_struct(eqn.outvars[0]).dtype
+    return [
+        eqn.replace(
+            primitive=lax.convert_element_type_p,
+            invars=[eqn.invars[position]],
+            params={"new_dtype": dtype, "weak_type": False, "sharding": None},
+            effects=frozenset(),
+        )
+    ]
+
+
+#: The beginnings of names that aren't in the file: a launch's inputs, and Refs without a name.
+_UNNAMED = ("arrays[", "operand ")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names in the source of a jaxpr's values, by the ids of their variables."""
+
+    by: Mapping[int, str]
+
+    @classmethod
+    def of(cls, every: Sequence[Site], jaxpr: core.Jaxpr, source: Source) -> Names:
+        found = {id(var): name for var, name in zip(jaxpr.invars, names_of(jaxpr), strict=True)}
+        last: dict[tuple[int, str], core.Var] = {}
+        for site in every:
+            eqn = site.eqn
+            if eqn.primitive.name == "run_scoped":
+                (inner,) = inner_jaxprs(eqn)
+                found |= {id(v): n for v, n in zip(inner.invars, names_of(inner), strict=True)}
+            if calls_of_libraries(site, source.file) or len(eqn.outvars) != 1:
+                continue
+            if eqn.primitive.name == "get" and (ref := found.get(id(site.root(eqn.invars[0])))):
+                found[id(eqn.outvars[0])] = f"{ref}[...]"
+            if eqn.primitive.name == "convert_element_type" and id(eqn.invars[0]) in found:
+                found[id(eqn.outvars[0])] = found[id(eqn.invars[0])]
+            if name := source.assigned(place_of(eqn.source_info, source.file)):
+                last[id(site.jaxpr), name] = eqn.outvars[0]
+        found |= {id(var): name for (_, name), var in last.items()}
+        return cls({at: name for at, name in found.items() if not name.startswith(_UNNAMED)})
+
+    def of_atom(self, site: Site, atom: Any) -> str:
+        """The name of an operand; "" if it has none."""
+        if isinstance(atom, core.Literal):
+            return str(atom.val) if np.ndim(atom.val) == 0 else ""
+        return self.by.get(id(atom)) or self.by.get(id(site.root(atom)), "")
+
+
+def further_changes(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> Iterator[Change]:
+    """Changes of one operation in a kernel."""
+    yield from _left_out(site, names)
+    yield from _other_parts(site.eqn)
+    yield from _other_operands(site, names, file)
+    yield from _one_more_factor(site, names, file)
+    yield from _one_more_term(site, names, kernel)
+    yield from _other_entries(site, names, kernel, file)
+
+
+_ARITHMETIC = {"add": "+ ", "sub": "- ", "mul": "* ", "div": "/ ", "rem": "% "}
+_FUNCTIONS = (
+    *("exp", "exp2", "log", "tanh", "sqrt", "rsqrt", "abs", "integer_pow", "neg", "logistic"),
+)
+
+
+def _left_out(site: Site, names: Names) -> Iterator[Change]:
+    """One operand in the place of an operation."""
+    eqn = site.eqn
+    name = eqn.primitive.name
+    if name in _FUNCTIONS:
+        yield 9, f"had no {_FUNCTION_NAMES.get(name, name)}", functools.partial(_only, 0)
+    elif name in _LOGIC and _alike(*eqn.invars):
+        for kept, side in enumerate(("left", "right")):
+            yield 9, f"had only the {side} side of {_LOGIC[name]}", functools.partial(_only, kept)
+    elif name in _ARITHMETIC and len(eqn.invars) == 2:
+        for kept, other in enumerate(eqn.invars[::-1]):
+            told = names.of_atom(site, other)
+            same = array_struct(eqn.invars[kept]).shape == array_struct(eqn.outvars[0]).shape
+            if same and told and not (kept == 1 and name in ("div", "rem")):
+                sign = _ARITHMETIC[name] if kept == 0 else ""
+                yield 9, f"had no {sign}{told}", functools.partial(_only, kept)
+
+
+_LOGIC = {"and": "&", "or": "|"}
+_FUNCTION_NAMES = {"integer_pow": "power", "neg": "minus", "logistic": "sigmoid"}
+
+
+def _other_parts(eqn: core.JaxprEqn) -> Iterator[Change]:
+    """The other end of a slice, and the other direction of a sum."""
+    params, name = eqn.params, eqn.primitive.name
+    if "reverse" in params and name != "scan":
+        other = not params["reverse"]
+        change = f"had reverse={other}"
+        yield 10, change, functools.partial(_with, params={**params, "reverse": other})
+    if name == "slice" and params["strides"] is None:
+        full = array_struct(eqn.invars[0]).shape
+        starts, ends = params["start_indices"], params["limit_indices"]
+        for axis, (start, end, size) in enumerate(zip(starts, ends, full, strict=True)):
+            for first in {0, size - (end - start)} - {start}:
+                last = first + end - start
+                change = f"took [{first}:{last}] instead of [{start}:{end}] along dimension {axis}"
+                bounds = {
+                    "start_indices": (*starts[:axis], first, *starts[axis + 1 :]),
+                    "limit_indices": (*ends[:axis], last, *ends[axis + 1 :]),
+                }
+                yield 10, change, functools.partial(_with, params={**params, **bounds})
+
+
+#: Operations whose operands aren't exchanged: they run others, or change Refs.
+_RUN_OTHERS = ("cond", "scan", "while", "run_state")
+
+
+def _other_operands(site: Site, names: Names, file: str) -> Iterator[Change]:
+    """Another variable of the same shape and dtype in the place of an operand."""
+    eqn = site.eqn
+    if eqn.primitive.name in _RUN_OTHERS or calls_of_libraries(site, file):
+        return
+    before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
+    known = [*site.jaxpr.invars, *(var for other in before for var in other.outvars)]
+    for old in {id(atom): atom for atom in eqn.invars}.values():
+        told = names.of_atom(site, old)
+        if isinstance(old, core.Literal) or not told or (is_store(eqn) and old is eqn.invars[0]):
+            continue
+        places = [at for at, atom in enumerate(eqn.invars) if atom is old]
+        for new in known:
+            name = names.of_atom(site, new)
+            if not name or name == told or str(new.aval) != str(old.aval):
+                continue
+            for some in [places] if len(places) == 1 else [places, *([at] for at in places)]:
+                invars = [new if at in some else atom for at, atom in enumerate(eqn.invars)]
+                yield 11, f"had {name} instead of {told}", functools.partial(_with, invars=invars)
+
+
+#: Operations that may lack a factor of an operand.
+_OF_PRODUCTS = ("add", "sub", "div", "max", "exp", "reduce_sum", "reduce_max", "dot_general")
+
+
+def _one_more_factor(site: Site, names: Names, file: str) -> Iterator[Change]:
+    """A factor of a variable; also an unnamed one of a Ref's old contents in a sum."""
+    eqn = site.eqn
+    if eqn.primitive.name not in _OF_PRODUCTS or not _is_float(eqn.outvars[0]):
+        return
+    before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
+    makers = {id(var): other for other in before for var in other.outvars}
+    for at, old in enumerate(eqn.invars):
+        told, maker = names.of_atom(site, old), makers.get(id(old))
+        if isinstance(old, core.Literal) or not told:
+            continue
+        is_sum = eqn.primitive.name == "add" and maker and maker.primitive.name == "get"
+        for other in makers.values():
+            new = other.outvars[0]
+            line = line_of(other.source_info, file)
+            name = names.of_atom(site, new) or (f"a value of line {line}" if is_sum else "")
+            if line and name and name != told and _spreads(new, old):
+                by = functools.partial(_multiplied, at, new, array_struct(old).shape)
+                yield 12 if is_sum else 14, f"multiplied {told} by {name}", by
+
+
+def _spreads(small: Any, large: Any) -> bool:
+    """Whether an array has the other's shape, but for sizes of 1, and its dtype."""
+    if not _is_number(small):
+        return False
+    one, other = array_struct(small), array_struct(large)
+    pairs = zip(one.shape, other.shape, strict=False)
+    alike = len(one.shape) == len(other.shape) and all(a in (1, b) for a, b in pairs)
+    return alike and one.dtype == other.dtype
+
+
+def _multiplied(at: int, factor: core.Var, shape: tuple[int, ...], eqn: core.JaxprEqn) -> Any:
+    """A sum in which one operand is multiplied by a factor."""
+    old = eqn.invars[at]
+    product, spread = core.Var(old.aval), core.Var(old.aval)
+    dimensions = {"broadcast_dimensions": tuple(range(len(shape))), "shape": shape}
+    plain: dict[str, Any] = {"effects": frozenset()}
+    return [
+        eqn.replace(
+            primitive=lax.broadcast_in_dim_p,
+            invars=[factor],
+            outvars=[spread],
+            params={**dimensions, "sharding": None},
+            **plain,
+        ),
+        eqn.replace(
+            primitive=lax.mul_p, invars=[old, spread], outvars=[product], params={}, **plain
+        ),
+        eqn.replace(invars=[product if n == at else atom for n, atom in enumerate(eqn.invars)]),
+    ]
+
+
+_SIGNS_OF_TERMS = {"+": lax.add_p, "*": lax.mul_p, "-": lax.sub_p, "/": lax.div_p}
+
+
+def _one_more_term(site: Site, names: Names, kernel: core.Jaxpr) -> Iterator[Change]:
+    """The contents of a Ref, added to a stored number or multiplied by it."""
+    eqn = site.eqn
+    if not is_store(eqn) or not _is_float(eqn.invars[1]):
+        return
+    value = array_struct(eqn.invars[1])
+    for ref in kernel.invars:
+        name = names.of_atom(site, ref)
+        if not name or not hasattr(ref.aval, "inner_aval") or ref is site.root(eqn.invars[0]):
+            continue
+        if _alike(ref, eqn.invars[1]) and value.shape:
+            for sign, primitive in _SIGNS_OF_TERMS.items():
+                by = functools.partial(_with_term, ref, primitive)
+                yield 13, f"stored the value {sign} {name}[...]", by
+
+
+def _with_term(ref: core.Var, primitive: core.Primitive, eqn: core.JaxprEqn) -> Any:
+    """A store of a value to which the contents of a Ref are added, or another operation."""
+    from pallascope.kernels.jax_internals import NDIndexer, get_p
+
+    target, value, *index = eqn.invars
+    read, made = core.Var(value.aval), core.Var(value.aval)
+    whole, tree = jax.tree.flatten((NDIndexer.make_trivial_indexer(array_struct(ref).shape),))
+    plain: dict[str, Any] = {"effects": frozenset()}
+    return [
+        eqn.replace(
+            primitive=get_p, invars=[ref, *whole], outvars=[read], params={"tree": tree}, **plain
+        ),
+        eqn.replace(primitive=primitive, invars=[value, read], outvars=[made], params={}, **plain),
+        eqn.replace(invars=[target, made, *index]),
+    ]
+
+
+def _other_entries(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> Iterator[Change]:
+    """An index or an entry of a table, one more or less; an entry in the place of its index."""
+    eqn = site.eqn
+    tables = [ref for ref in kernel.invars if _is_table(ref)]
+    if eqn.primitive.name == "get" and site.root(eqn.invars[0]) in tables:
+        told = names.of_atom(site, site.root(eqn.invars[0]))
+        for at, index in enumerate(eqn.invars[1:], 1):
+            if _is_index(index):
+                for sign, primitive in _NEXT.items():
+                    by = functools.partial(_with_next, at, primitive)
+                    yield 12, f"read {told} at the index {sign} 1", by
+    elif eqn.primitive.name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq"):
+        for at, index in enumerate(eqn.invars):
+            name = names.of_atom(site, index)
+            if isinstance(index, core.Literal) or not name or not _is_index(index):
+                continue
+            if calls_of_libraries(site, file):
+                continue
+            for sign, primitive in _NEXT.items():
+                by = functools.partial(_with_next, at, primitive)
+                yield 12, f"had {name} {sign} 1 instead of {name}", by
+            for ref in tables:
+                entry = f"{names.of_atom(site, ref)}[{name}]"
+                yield 13, f"had {entry} instead of {name}", functools.partial(_with_entry, at, ref)
+
+
+_NEXT = {"+": lax.add_p, "-": lax.sub_p}
+
+
+def _is_table(ref: core.Var) -> bool:
+    """Whether a Ref holds a row of indices."""
+    if not hasattr(ref.aval, "inner_aval"):
+        return False
+    struct = array_struct(ref)
+    return len(struct.shape) == 1 and struct.dtype == np.int32
+
+
+def _is_index(atom: Any) -> bool:
+    struct = array_struct(atom)
+    return not struct.shape and struct.dtype == np.int32
+
+
+def _with_next(at: int, primitive: core.Primitive, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """An operation on the number after, or before, an index."""
+    aval = eqn.invars[at].aval
+    other, one = core.Var(aval), core.Literal(np.int32(1), aval)
+    plain: dict[str, Any] = {"outvars": [other], "params": {}, "effects": frozenset()}
+    moved = eqn.replace(primitive=primitive, invars=[eqn.invars[at], one], **plain)
+    return [moved, eqn.replace(invars=[*eqn.invars[:at], other, *eqn.invars[at + 1 :]])]
+
+
+def _with_entry(at: int, ref: core.Var, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """An operation on a table's entry in the place of its index."""
+    from pallascope.kernels.jax_internals import NDIndexer, get_p
+
+    index = eqn.invars[at]
+    entry = core.Var(index.aval)
+    indexer = NDIndexer((index,), array_struct(ref).shape, (), validate=False)
+    flat, tree = jax.tree.flatten((indexer,))
+    plain: dict[str, Any] = {"outvars": [entry], "params": {"tree": tree}, "effects": frozenset()}
+    read = eqn.replace(primitive=get_p, invars=[ref, *flat], **plain)
+    return [read, eqn.replace(invars=[*eqn.invars[:at], entry, *eqn.invars[at + 1 :]])]
+
+
+# ---- reductions along other dimensions ----
+
+_REDUCTIONS = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "_var": jnp.var}
+_RESHAPING = ("broadcast_in_dim", "reshape", "squeeze", "expand_dims")
+_BY_ELEMENT = (
+    *("add", "sub", "mul", "div", "max", "min", "exp", "exp2", "log", "sqrt", "rsqrt", "neg"),
+    *("abs", "tanh", "square", "integer_pow", "logistic", "convert_element_type"),
+)
+
+
+def other_dimensions(every: Sequence[tuple[Site, int]]) -> Iterator[tuple[str, int, Together]]:
+    """Reductions along other dimensions: in words, the line, the equations that change.
+
+    First all reductions along the same dimensions together, then each: a kernel that takes the
+    maximum of the wrong dimension adds along it, too.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[Site, int]]] = {}
+    for site, line in every:
+        if _reduction(site.eqn) in _REDUCTIONS and (axes := _axes(site.eqn)):
+            rank = len(array_struct(site.eqn.invars[0]).shape)
+            groups.setdefault((id(site.jaxpr), rank, axes), []).append((site, line))
+    for (_, rank, axes), members in groups.items():
+        for some in [*([members] if len(members) > 1 else []), *([one] for one in members)]:
+            for others in {*((axis,) for axis in range(rank)), tuple(range(rank))} - {axes}:
+                if together := _along(others, [site for site, _ in some]):
+                    first, *rest = dict.fromkeys(line for _, line in some)
+                    too = f", and line {' and '.join(map(str, rest))} too" if rest else ""
+                    change = f"reduced along {_told(others, rank)} instead of {_told(axes, rank)}"
+                    yield f"{change}{too}", first, together
+
+
+def _told(axes: Sequence[int], rank: int) -> str:
+    numbers = " and ".join(map(str, axes))
+    if len(axes) == rank:
+        return "all dimensions"
+    return f"dimension{'s' if len(axes) > 1 else ''} {numbers}"
+
+
+def _reduction(eqn: core.JaxprEqn) -> str:
+    name = eqn.primitive.name
+    return str(eqn.params["name"]) if name in ("jit", "pjit") else name
+
+
+def _axes(eqn: core.JaxprEqn) -> tuple[int, ...]:
+    """The dimensions of a reduction, or of the first one in a function of jax.numpy."""
+    if "axes" in eqn.params:
+        return tuple(eqn.params["axes"])
+    inner = itertools.chain(*map(sites, inner_jaxprs(eqn)))
+    return next((_axes(site.eqn) for site in inner if "axes" in site.eqn.params), ())
+
+
+def _along(axes: tuple[int, ...], reductions: Sequence[Site]) -> Together:
+    """These reductions along other dimensions; () if something needs the shape of a result.
+
+    Each result has the shape of its operand, as do all values that are computed from it, until one
+    has that shape anyway.
+    """
+    first = reductions[0]
+    shape = array_struct(first.eqn.invars[0]).shape
+    seeds = {id(site.eqn) for site in reductions}
+    before, after = (math.prod(shape[axis] for axis in some) for some in (_axes(first.eqn), axes))
+    found: list[tuple[core.JaxprEqn, Replacement]] = []
+    spread: set[int] = set()
+    for eqn in first.jaxpr.eqns:
+        name, result = eqn.primitive.name, array_struct(eqn.outvars[0]) if eqn.outvars else None
+        if id(eqn) in seeds:
+            if array_struct(eqn.invars[0]).shape != shape:
+                return ()
+            by = functools.partial(_reduced, _REDUCTIONS[_reduction(eqn)], axes)
+            found.append((eqn, functools.partial(_with_function, by)))
+        elif not any(id(atom) in spread for atom in eqn.invars):
+            continue
+        elif name in _RESHAPING:
+            found.append((eqn, functools.partial(_only, 0)))
+        elif name not in _BY_ELEMENT or not all(_fits(atom, spread, shape) for atom in eqn.invars):
+            return ()
+        else:
+            invars = [_count(atom, before, after) if name == "div" else atom for atom in eqn.invars]
+            found.append((eqn, functools.partial(_spread_out, invars)))
+        if result is not None and (result.shape != shape or id(eqn) in seeds):
+            spread.add(id(eqn.outvars[0]))
+    return () if any(id(atom) in spread for atom in first.jaxpr.outvars) else tuple(found)
+
+
+def _fits(atom: Any, spread: set[int], shape: tuple[int, ...]) -> bool:
+    return id(atom) in spread or array_struct(atom).shape in ((), shape)
+
+
+def _count(atom: Any, before: int, after: int) -> Any:
+    """The number of elements of a reduction, in place of that of the former one."""
+    if isinstance(atom, core.Literal) and np.ndim(atom.val) == 0 and atom.val == before:
+        return core.Literal(np.asarray(after, array_struct(atom).dtype), atom.aval)
+    return atom
+
+
+def _reduced(
+    function: Callable[..., jax.Array], axes: tuple[int, ...], x: jax.Array, *_: object
+) -> jax.Array:
+    return jnp.broadcast_to(function(x, axis=axes, keepdims=True), jnp.shape(x))
+
+
+def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """An operation on elements whose operands get the same shape."""
+
+    def function(_: object, *operands: Any) -> list[Any]:
+        return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
+
+    return [replaced_by(eqn, function, invars=list(invars), params={})]
