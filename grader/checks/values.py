@@ -78,10 +78,11 @@ def known_mistake(
         return diagnosis
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
     if few_values(results):
-        few = "it has few wrong values, so other mistakes may have the same result"
-        return Diagnosis(
-            f"perhaps {phrase}", f"Your result matches that mistake. But {few}.", guess=True
-        )
+        too = f"A kernel that {title} has this result, too."
+        if diagnosis is None or diagnosis.guess:
+            few = "But few values are wrong, so other mistakes may have the same result."
+            return Diagnosis(f"perhaps {phrase}", f"{too} {few}", guess=True)
+        return dataclasses.replace(diagnosis, why=f"{diagnosis.why} {too}", guess=True)
     if diagnosis is None or diagnosis.guess:
         return Diagnosis(phrase, f"{same}.")
     return dataclasses.replace(diagnosis, phrase=phrase, why=f"{same}: {diagnosis.phrase}.")
@@ -91,7 +92,7 @@ def few_values(results: Sequence[Comparison]) -> bool:
     """Whether wrong elements are NaN, zeros or one number: many mistakes have such results."""
     wrong = np.concatenate([result.actual[result.wrong] for result in results])
     numbers = np.unique(wrong[np.isfinite(wrong)])
-    return np.count_nonzero(numbers) < LEAST_NUMBERS
+    return bool(np.count_nonzero(numbers) < LEAST_NUMBERS)
 
 
 def alike(result: Comparison, output: Array) -> bool:

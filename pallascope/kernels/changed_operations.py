@@ -38,6 +38,7 @@ from pallascope.kernels.possible_changes import (
     further_changes,
     is_store,
     other_dimensions,
+    other_index_maps,
     simple_changes,
 )
 from pallascope.kernels.source_lines import Source, files_of, line_of
@@ -202,6 +203,10 @@ def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:
                 found.add(order, line, change, ((site.eqn, by),))
         for change, line, together in other_dimensions(list(_with_lines(every, file))):
             found.add(4, line, change, together)
+    for site in around:
+        if is_pallas_call(site.eqn):
+            for change, line, together in other_index_maps(site.eqn, file):
+                found.add(8, line, change, together)
     return (one for one in found.repairs() if one.line in source.asked or not source.asked)
 
 

@@ -248,8 +248,9 @@ class LaunchOnCpu(Evaluator):
         arrays = list(map(np.asarray, inputs))
         if not is_pallas_call(eqn):
             return self._on_cores(eqn, arrays)
-        before = len(arrays) - grid_mapping(eqn).num_inputs
-        key = id(body(eqn)), *(array.tobytes() for array in arrays[:before])
+        mapping = grid_mapping(eqn)
+        before = len(arrays) - mapping.num_inputs
+        key = id(body(eqn)), id(mapping), *(array.tobytes() for array in arrays[:before])
         if (kernel := self._kernels.get(key)) is None:
             try:
                 kernel = self._kernels[key] = KernelOnCpu(eqn, arrays, Work(math.inf))

@@ -6,6 +6,7 @@ place. `simple_changes` are a few that are worth a whole run; `further_changes` 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -30,6 +31,7 @@ from pallascope.kernels.jaxprs import (
     inner_jaxprs,
     sites,
 )
+from pallascope.kernels.pallas_params import grid_mapping
 from pallascope.kernels.refs import names_of
 from pallascope.kernels.source_lines import Source, line_of, place_of
 
@@ -599,3 +601,69 @@ def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn
         return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
 
     return [replaced_by(eqn, function, invars=list(invars), params={})]
+
+
+# ---- index maps ----
+
+
+def other_index_maps(kernel: core.JaxprEqn, file: str) -> Iterator[tuple[str, int, Together]]:
+    """Index maps of `file` with another result: in words, the line, the launch that changes.
+
+    A result is another grid index or 0, or two results are exchanged. Computed results stay.
+    """
+    mapping = grid_mapping(kernel)
+    for at, block in enumerate(mapping.block_mappings):
+        closed = block.index_map_jaxpr
+        line = _line_of_function(closed.jaxpr.debug_info, file)
+        if not line:
+            continue
+        names = {
+            id(var): name
+            for var, name in zip(closed.jaxpr.invars, _argument_names(closed.jaxpr), strict=False)
+            if _is_index(var) and name and not name.startswith("_")
+        }
+        told = [_index_name(atom, names) for atom in closed.jaxpr.outvars]
+        for results in _other_results(closed.jaxpr, names):
+            new = f"({', '.join(_index_name(atom, names) for atom in results)})"
+            by = functools.partial(_with_index_map, at, results)
+            yield f"returned {new} instead of ({', '.join(told)})", line, ((kernel, by),)
+
+
+def _line_of_function(info: Any, file: str) -> int:
+    """The line of a traced function in `file`; 0 if it is elsewhere."""
+    _, found, line = str(getattr(info, "func_src_info", "")).rpartition(f" at {file}:")
+    return int(line) if found and line.isdecimal() else 0
+
+
+def _argument_names(index_map: core.Jaxpr) -> Sequence[str]:
+    return [str(name) for name in getattr(index_map.debug_info, "arg_names", None) or ()]
+
+
+def _index_name(atom: Any, names: Mapping[int, str]) -> str:
+    return str(int(atom.val)) if isinstance(atom, core.Literal) else names.get(id(atom), "…")
+
+
+def _other_results(index_map: core.Jaxpr, names: Mapping[int, str]) -> Iterator[list[Any]]:
+    own = list(index_map.outvars)
+    for first, second in itertools.combinations(range(len(own)), 2):
+        if _index_name(own[first], names) != _index_name(own[second], names):
+            changed = list(own)
+            changed[first], changed[second] = own[second], own[first]
+            yield changed
+    indices = [var for var in index_map.invars if id(var) in names]
+    for at in (n for n, atom in enumerate(own) if _index_name(atom, names) != "…"):
+        zero = core.Literal(np.int32(0), own[at].aval)
+        for new in [*indices, zero]:
+            if _index_name(new, names) != _index_name(own[at], names):
+                yield [new if n == at else atom for n, atom in enumerate(own)]
+
+
+def _with_index_map(at: int, results: list[Any], kernel: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A launch with other results of an index map."""
+    mapping: Any = grid_mapping(kernel)
+    blocks = list(mapping.block_mappings)
+    closed = blocks[at].index_map_jaxpr
+    changed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=results))
+    blocks[at] = dataclasses.replace(blocks[at], index_map_jaxpr=changed)
+    changed = dataclasses.replace(mapping, block_mappings=tuple(blocks))
+    return [kernel.replace(params={**kernel.params, "grid_mapping": changed})]

@@ -616,6 +616,52 @@ def test_jax_numpy_around_kernels_is_changed_too() -> None:
     assert found[0].change == "exchanged the two values of jnp.where"
 
 
+def blocks(index_map: Callable[..., Any]) -> TracedLaunch:
+    """A launch over X in blocks of 4 rows, doubled."""
+    spec = pl.BlockSpec((4, BLOCK), lambda i, j: (i, j))
+    given = pl.BlockSpec((4, BLOCK), index_map)
+
+    def doubled(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    return TracedLaunch.of(
+        pl.pallas_call(doubled, X, grid=(2, 4), in_specs=[given], out_specs=spec), [X], {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("index_map", "change"),
+    [
+        (lambda i, j: (i, i), "returned (i, j) instead of (i, i)"),
+        (lambda i, j: (0, j), "returned (i, j) instead of (0, j)"),
+        (lambda i, j: (j // 2, i), ""),
+        (lambda i, j: (1 - i, j), ""),
+    ],
+)
+def test_index_maps_are_changed(index_map: Callable[..., Any], change: str) -> None:
+    found = blocks(index_map).first_repair([X], [2 * X], close, SOURCE)
+    assert (found[0].change if found else "") == change
+    if found:
+        assert "lambda i, j:" in SOURCE.lines[found[0].line - 1]
+
+
+def test_computed_results_of_an_index_map_change_places() -> None:
+    spec = pl.BlockSpec((4, BLOCK), lambda j, i: (i // 2, j))
+    wrong = pl.BlockSpec((4, BLOCK), lambda j, i: (j, i // 2))
+
+    def numbered(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * (pl.program_id(0) + 1)
+
+    x = X[:, : 2 * BLOCK]
+    traced = TracedLaunch.of(
+        pl.pallas_call(numbered, x, grid=(2, 4), in_specs=[wrong], out_specs=spec), [x], {}
+    )
+    wanted = x * np.repeat([1, 2], BLOCK)
+    found = traced.first_repair([x], [wanted], close, SOURCE)
+    assert found
+    assert found[0].change == "returned (…, j) instead of (j, …)"
+
+
 TABLE = np.array([2, 1, 4, 0], np.int32)
 
 
