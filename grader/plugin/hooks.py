@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from grader.exercise import catalog
-from grader.plugin.items import GRADE, NEXT, SECONDS, SESSION, KataCase, KataFile
+from grader.plugin.items import GRADE, NEXT, SECONDS, SEED, SESSION, KataCase, KataFile
 from grader.plugin.reporter import ATTRIBUTE
-from grader.plugin.start import SEED
 from grader.report.failures import explanation
 from grader.report.report_files import properties
 from grader.sandbox import devices

@@ -102,6 +102,7 @@ class Session:
             self._tpu.close()
 
 
+SEED = "kata_seed"  # the key of the controller's seed in an xdist worker's input
 SESSION = pytest.StashKey[Session]()
 
 

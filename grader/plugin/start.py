@@ -25,7 +25,6 @@ from grader.sandbox.launcher import Launcher
 from pallascope.tpu.chips import CHIPS, DEFAULT
 
 ALL_CHIPS = "all"
-SEED = "kata_seed"  # the key of the controller's seed in an xdist worker's input
 
 
 def chips(option: str) -> tuple[str, ...]:
@@ -121,7 +120,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     worker_input: dict[str, Any] = getattr(config, "workerinput", {})
     options_given = config.option
-    seed = worker_input.get(SEED, options_given.kata_seed)
     alone = not (worker_input or _is_xdist_controller(config))
     try:
         device = devices.choose(options_given.kata_mode, devices.probe(os.environ), alone)
@@ -138,9 +136,10 @@ def pytest_configure(config: pytest.Config) -> None:
     launcher = Launcher(device, isolation=isolation) if needs_jax else None
 
     from grader.plugin import hooks
-    from grader.plugin.items import SESSION, Session
+    from grader.plugin.items import SEED, SESSION, Session
     from grader.plugin.reporter import Reporter
 
+    seed = worker_input.get(SEED, options_given.kata_seed)
     session = Session(
         config.rootpath,
         random_seed() if seed is None else seed,

@@ -556,7 +556,7 @@ def _along(axes: tuple[int, ...], reductions: Sequence[Site]) -> Together:
     before, after = (math.prod(shape[axis] for axis in some) for some in (_axes(first.eqn), axes))
     found: list[tuple[core.JaxprEqn, Replacement]] = []
     spread: set[int] = set()
-    for eqn in first.jaxpr.eqns:
+    for eqn, *_ in sites(first.jaxpr, inner=lambda _: ()):
         name, result = eqn.primitive.name, array_struct(eqn.outvars[0]) if eqn.outvars else None
         if id(eqn) in seeds:
             if array_struct(eqn.invars[0]).shape != shape:
