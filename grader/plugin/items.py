@@ -104,8 +104,6 @@ class Session:
 
 SEED = "kata_seed"  # the key of the controller's seed in an xdist worker's input
 SESSION = pytest.StashKey[Session]()
-
-
 SECONDS = pytest.StashKey[float | None]()
 GRADE = pytest.StashKey[Grade]()
 NEXT = pytest.StashKey["pytest.Item | None"]()
