@@ -71,15 +71,15 @@ def told_of_slots(fault: DeviceFault) -> tuple[str, str, str, str]:
             )
     own = fault.why == "own"
     second = f"device {other} itself" if own else "another copy"
-    needless = "The device already has this data: is this hop needed? " if own else ""
+    needless = " Leave the copy out if the device already has this data." if own else ""
     return (
         f"{part} is written by two copies at the same time",
         f"Device {me} copies into {part} of device {other}, and so does {second}. Nothing orders "
         "the two.",
         "Copies arrive in any order, and the last one to arrive stays.",
-        f"{needless}Give each sender its own place: compute the target's index from the sender's "
-        "number, as all devices run the same kernel. If a place is meant to be written twice, the "
-        "receiver has to signal in between that it has read it.",
+        "Give each sender its own place: compute the target's index from the sender's number, as "
+        "all devices run the same kernel. If a place is meant to be written twice, the "
+        f"receiver has to signal in between that it has read it.{needless}",
     )
 
 
