@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pallascope.gpu.compute_sanitizer import SanitizerReport
     from pallascope.gpu.local_gpu import Here
     from pallascope.gpu.timed_gpu_process import GpuRunFailure, GpuRunResult, RunQuestion
-    from pallascope.tpu.lowered_programs import LoweredProgram
+    from pallascope.tpu.hlo import LoweredProgram
 
 #: How far results may be from the solution's at production size, as a share of its largest element.
 #: There is no expected value: both launches have the same inputs, and each rounds differently.
@@ -304,7 +304,7 @@ _CRASHES = {
 
 def _program(launch: OnGpu | Accident) -> LoweredProgram | None:
     """The program to which jax has lowered a launch; None if it hasn't."""
-    from pallascope.tpu.lowered_programs import LoweredProgram
+    from pallascope.tpu.hlo import LoweredProgram
 
     if isinstance(launch, Accident) or not launch.program:
         return None

@@ -29,7 +29,7 @@ from pallascope.gpu.gpus import GpuChip, named, program_of
 from pallascope.gpu.toolchain import NotInstalled, why_not
 from pallascope.tools import codec
 from pallascope.tools.child_process import ChildEnded, ChildProcess, ChildTimeout, ParentConnection
-from pallascope.tpu.lowered_programs import LoweredProgram
+from pallascope.tpu.hlo import LoweredProgram
 
 
 @dataclass(frozen=True, slots=True)

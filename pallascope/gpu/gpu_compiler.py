@@ -25,7 +25,7 @@ from pallascope.gpu.gpu_resources import (
 )
 from pallascope.gpu.gpus import GpuChip, description
 from pallascope.gpu.toolchain import cuda_folder, tools
-from pallascope.tpu.lowered_programs import LoweredProgram, lower_for_sharding
+from pallascope.tpu.hlo import LoweredProgram, lower_for_sharding
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pallascope.tpu.lowered_programs import LoweredProgram
+    from pallascope.tpu.hlo import LoweredProgram
 
 _KIB = 1 << 10
 
@@ -148,7 +148,7 @@ def program_of(function: Callable[..., Any], args: Sequence[Any], chip: GpuChip)
     """Trace and lower `function(*args)` for a chip. Propagates exceptions from jax."""
     import jax
 
-    from pallascope.tpu.lowered_programs import program_from_export
+    from pallascope.tpu.hlo import program_from_export
 
     with traced_for(chip):
         # A new function each time, because jax caches lowered functions.

@@ -46,7 +46,7 @@ from pallascope.model import Array, GpuCrash, Times
 from pallascope.tools import codec
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 from pallascope.tools.child_process import ParentConnection
-from pallascope.tpu.lowered_programs import LoweredProgram, export_from_program
+from pallascope.tpu.hlo import LoweredProgram, export_from_program
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,18 @@ for runs in the strict interpreter.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import itertools
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.extend import core
 
 from pallascope.kernels.block_samples import (
@@ -22,10 +29,12 @@ from pallascope.kernels.block_samples import (
     run_length,
 )
 from pallascope.kernels.cpu_runs import LaunchOnCpu, NotTried, Replacement, Spent
-from pallascope.kernels.edges_of_mosaic import rewriting
+from pallascope.kernels.edges_of_mosaic import replaced_by, rewriting
 from pallascope.kernels.jaxprs import (
     Site,
+    array_struct,
     inner_except_kernels,
+    inner_jaxprs,
     primitives,
     sites,
 )
@@ -36,10 +45,11 @@ from pallascope.kernels.possible_changes import (
     Together,
     calls_of_libraries,
     further_changes,
+    is_index,
     is_store,
-    other_dimensions,
-    other_index_maps,
+    only,
     simple_changes,
+    with_function,
 )
 from pallascope.kernels.source_lines import Source, files_of, line_of
 
@@ -201,11 +211,11 @@ def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:
         for site, line in _with_lines(every, file):
             for order, change, by in further_changes(site, names, jaxpr, file):
                 found.add(order, line, change, ((site.eqn, by),))
-        for change, line, together in other_dimensions(list(_with_lines(every, file))):
+        for change, line, together in _other_dimensions(list(_with_lines(every, file))):
             found.add(4, line, change, together)
     for site in around:
         if is_pallas_call(site.eqn):
-            for change, line, together in other_index_maps(site.eqn, file):
+            for change, line, together in _other_index_maps(site.eqn, file):
                 found.add(8, line, change, together)
     return (one for one in found.repairs() if one.line in source.asked or not source.asked)
 
@@ -221,3 +231,179 @@ def _is_written(site: Site, file: str) -> bool:
     indexing = os.path.join("numpy", "indexing.py")
     frames = itertools.takewhile(lambda name: name != file, files_of(site.eqn.source_info))
     return not any(name.endswith(indexing) for name in frames)
+
+
+# ---- reductions along other dimensions ----
+
+_REDUCTIONS = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "_var": jnp.var}
+_RESHAPING = ("broadcast_in_dim", "reshape", "squeeze", "expand_dims")
+_BY_ELEMENT = (
+    *("add", "sub", "mul", "div", "max", "min", "exp", "exp2", "log", "sqrt", "rsqrt", "neg"),
+    *("abs", "tanh", "square", "integer_pow", "logistic", "convert_element_type"),
+)
+
+
+def _other_dimensions(every: Sequence[tuple[Site, int]]) -> Iterator[tuple[str, int, Together]]:
+    """Reductions along other dimensions: in words, the line, the equations that change.
+
+    First all reductions along the same dimensions together, then each: a kernel that takes the
+    maximum of the wrong dimension adds along it, too.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[Site, int]]] = {}
+    for site, line in every:
+        if _reduction(site.eqn) in _REDUCTIONS and (axes := _axes(site.eqn)):
+            rank = len(array_struct(site.eqn.invars[0]).shape)
+            groups.setdefault((id(site.jaxpr), rank, axes), []).append((site, line))
+    for (_, rank, axes), members in groups.items():
+        for some in [*([members] if len(members) > 1 else []), *([one] for one in members)]:
+            for others in {*((axis,) for axis in range(rank)), tuple(range(rank))} - {axes}:
+                if together := _along(others, [site for site, _ in some]):
+                    first, *rest = dict.fromkeys(line for _, line in some)
+                    too = f", and line {' and '.join(map(str, rest))} too" if rest else ""
+                    change = f"reduced along {_told(others, rank)} instead of {_told(axes, rank)}"
+                    yield f"{change}{too}", first, together
+
+
+def _told(axes: Sequence[int], rank: int) -> str:
+    numbers = " and ".join(map(str, axes))
+    if len(axes) == rank:
+        return "all dimensions"
+    return f"dimension{'s' if len(axes) > 1 else ''} {numbers}"
+
+
+def _reduction(eqn: core.JaxprEqn) -> str:
+    name = eqn.primitive.name
+    return str(eqn.params["name"]) if name in ("jit", "pjit") else name
+
+
+def _axes(eqn: core.JaxprEqn) -> tuple[int, ...]:
+    """The dimensions of a reduction, or of the first one in a function of jax.numpy."""
+    if "axes" in eqn.params:
+        return tuple(eqn.params["axes"])
+    inner = itertools.chain(*map(sites, inner_jaxprs(eqn)))
+    return next((_axes(site.eqn) for site in inner if "axes" in site.eqn.params), ())
+
+
+def _along(axes: tuple[int, ...], reductions: Sequence[Site]) -> Together:
+    """These reductions along other dimensions; () if something needs the shape of a result.
+
+    Each result has the shape of its operand, as do all values that are computed from it, until one
+    has that shape anyway.
+    """
+    first = reductions[0]
+    shape = array_struct(first.eqn.invars[0]).shape
+    seeds = {id(site.eqn) for site in reductions}
+    before, after = (math.prod(shape[axis] for axis in some) for some in (_axes(first.eqn), axes))
+    found: list[tuple[core.JaxprEqn, Replacement]] = []
+    spread: set[int] = set()
+    for eqn, *_ in sites(first.jaxpr, inner=lambda _: ()):
+        name, result = eqn.primitive.name, array_struct(eqn.outvars[0]) if eqn.outvars else None
+        if id(eqn) in seeds:
+            if array_struct(eqn.invars[0]).shape != shape:
+                return ()
+            by = functools.partial(_reduced, _REDUCTIONS[_reduction(eqn)], axes)
+            found.append((eqn, functools.partial(with_function, by)))
+        elif not any(id(atom) in spread for atom in eqn.invars):
+            continue
+        elif name in _RESHAPING:
+            found.append((eqn, functools.partial(only, 0)))
+        elif name not in _BY_ELEMENT or not all(_fits(atom, spread, shape) for atom in eqn.invars):
+            return ()
+        else:
+            invars = [_count(atom, before, after) if name == "div" else atom for atom in eqn.invars]
+            found.append((eqn, functools.partial(_spread_out, invars)))
+        if result is not None and (result.shape != shape or id(eqn) in seeds):
+            spread.add(id(eqn.outvars[0]))
+    return () if any(id(atom) in spread for atom in first.jaxpr.outvars) else tuple(found)
+
+
+def _fits(atom: Any, spread: set[int], shape: tuple[int, ...]) -> bool:
+    return id(atom) in spread or array_struct(atom).shape in ((), shape)
+
+
+def _count(atom: Any, before: int, after: int) -> Any:
+    """The number of elements of a reduction, in place of that of the former one."""
+    if isinstance(atom, core.Literal) and np.ndim(atom.val) == 0 and atom.val == before:
+        return core.Literal(np.asarray(after, array_struct(atom).dtype), atom.aval)
+    return atom
+
+
+def _reduced(
+    function: Callable[..., jax.Array], axes: tuple[int, ...], x: jax.Array, *_: object
+) -> jax.Array:
+    return jnp.broadcast_to(function(x, axis=axes, keepdims=True), jnp.shape(x))
+
+
+def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """An operation on elements whose operands get the same shape."""
+
+    def function(_: object, *operands: Any) -> list[Any]:
+        return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
+
+    return [replaced_by(eqn, function, invars=list(invars), params={})]
+
+
+# ---- index maps ----
+
+
+def _other_index_maps(kernel: core.JaxprEqn, file: str) -> Iterator[tuple[str, int, Together]]:
+    """Index maps of `file` with another result: in words, the line, the launch that changes.
+
+    A result is another grid index or 0, or two results are exchanged. Computed results stay.
+    """
+    mapping = grid_mapping(kernel)
+    for at, block in enumerate(mapping.block_mappings):
+        closed = block.index_map_jaxpr
+        line = _line_of_function(closed.jaxpr.debug_info, file)
+        if not line:
+            continue
+        names = {
+            id(var): name
+            for var, name in zip(closed.jaxpr.invars, _argument_names(closed.jaxpr), strict=False)
+            if is_index(var) and name and not name.startswith("_")
+        }
+        told = [_index_name(atom, names) for atom in closed.jaxpr.outvars]
+        for results in _other_results(closed.jaxpr, names):
+            new = f"({', '.join(_index_name(atom, names) for atom in results)})"
+            by = functools.partial(_with_index_map, at, results)
+            yield f"returned {new} instead of ({', '.join(told)})", line, ((kernel, by),)
+
+
+def _line_of_function(info: Any, file: str) -> int:
+    """The line of a traced function in `file`; 0 if it is elsewhere."""
+    _, found, line = str(getattr(info, "func_src_info", "")).rpartition(f" at {file}:")
+    return int(line) if found and line.isdecimal() else 0
+
+
+def _argument_names(index_map: core.Jaxpr) -> Sequence[str]:
+    return [str(name) for name in getattr(index_map.debug_info, "arg_names", None) or ()]
+
+
+def _index_name(atom: Any, names: Mapping[int, str]) -> str:
+    return str(int(atom.val)) if isinstance(atom, core.Literal) else names.get(id(atom), "…")
+
+
+def _other_results(index_map: core.Jaxpr, names: Mapping[int, str]) -> Iterator[list[Any]]:
+    own = list(index_map.outvars)
+    for first, second in itertools.combinations(range(len(own)), 2):
+        if _index_name(own[first], names) != _index_name(own[second], names):
+            changed = list(own)
+            changed[first], changed[second] = own[second], own[first]
+            yield changed
+    indices = [var for var in index_map.invars if id(var) in names]
+    for at in (n for n, atom in enumerate(own) if _index_name(atom, names) != "…"):
+        zero = core.Literal(np.int32(0), own[at].aval)
+        for new in [*indices, zero]:
+            if _index_name(new, names) != _index_name(own[at], names):
+                yield [new if n == at else atom for n, atom in enumerate(own)]
+
+
+def _with_index_map(at: int, results: list[Any], kernel: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A launch with other results of an index map."""
+    mapping: Any = grid_mapping(kernel)
+    blocks = list(mapping.block_mappings)
+    closed = blocks[at].index_map_jaxpr
+    changed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=results))
+    blocks[at] = dataclasses.replace(blocks[at], index_map_jaxpr=changed)
+    changed = dataclasses.replace(mapping, block_mappings=tuple(blocks))
+    return [kernel.replace(params={**kernel.params, "grid_mapping": changed})]

@@ -6,10 +6,8 @@ place. `simple_changes` are a few that are worth a whole run; `further_changes` 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +27,7 @@ from pallascope.kernels.jaxprs import (
     array_struct,
     called,
     inner_jaxprs,
-    sites,
 )
-from pallascope.kernels.pallas_params import grid_mapping
 from pallascope.kernels.refs import names_of
 from pallascope.kernels.source_lines import Source, line_of, place_of
 
@@ -126,7 +122,7 @@ def simple_changes(
         case "swap" if _is_number(eqn.invars[1]) and not dataflow.is_sum_or_constant(eqn):
             yield 0, "added to the Ref (+=) instead of storing to it", _adding
         case "add" if (kept := dataflow.added_to_its_ref(eqn)) is not None:
-            yield 1, "stored to the Ref instead of adding to it", functools.partial(_only, kept)
+            yield 1, "stored to the Ref instead of adding to it", functools.partial(only, kept)
         case "lt" | "le" | "gt" | "ge" if not waits and not _is_float(eqn.invars[0]):
             for order, other in zip((2, 8, 8), _OTHER_SIGNS[name], strict=False):
                 if other != "eq" or not array_struct(eqn.outvars[0]).shape:
@@ -134,7 +130,7 @@ def simple_changes(
                     yield order, change, functools.partial(_with, primitive=_COMPARE[other])
         case "jit" | "pjit" if (name := eqn.params["name"]) in _QUOTIENTS and not waits:
             signs, function = _QUOTIENTS[name]
-            yield 4, f"had {signs}", functools.partial(_with_function, function)
+            yield 4, f"had {signs}", functools.partial(with_function, function)
         case "program_id" if not waits:
             for axis in set(range(rank)) - {eqn.params["axis"]}:
                 change = f"had pl.program_id({axis}) instead of pl.program_id({eqn.params['axis']})"
@@ -162,7 +158,7 @@ def _is_one_minus(eqn: core.JaxprEqn) -> bool:
     return _is_float(eqn.outvars[0]) and any(isinstance(each, core.Literal) for each in eqn.invars)
 
 
-def _with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+def with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     return [replaced_by(eqn, lambda _, *operands: [function(*operands)], params={})]
 
 
@@ -203,7 +199,7 @@ def _adding(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     ]
 
 
-def _only(position: int, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+def only(position: int, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     """One operand in the place of a sum."""
     dtype = array_struct(eqn.outvars[0]).dtype
     return [
@@ -274,17 +270,17 @@ def _left_out(site: Site, names: Names) -> Iterator[Change]:
     eqn = site.eqn
     name = eqn.primitive.name
     if name in _FUNCTIONS:
-        yield 9, f"had no {_FUNCTION_NAMES.get(name, name)}", functools.partial(_only, 0)
+        yield 9, f"had no {_FUNCTION_NAMES.get(name, name)}", functools.partial(only, 0)
     elif name in _LOGIC and _alike(*eqn.invars):
         for kept, side in enumerate(("left", "right")):
-            yield 9, f"had only the {side} side of {_LOGIC[name]}", functools.partial(_only, kept)
+            yield 9, f"had only the {side} side of {_LOGIC[name]}", functools.partial(only, kept)
     elif name in _ARITHMETIC and len(eqn.invars) == 2:
         for kept, other in enumerate(eqn.invars[::-1]):
             told = names.of_atom(site, other)
             same = array_struct(eqn.invars[kept]).shape == array_struct(eqn.outvars[0]).shape
             if same and told and not (kept == 1 and name in ("div", "rem")):
                 sign = _ARITHMETIC[name] if kept == 0 else ""
-                yield 9, f"had no {sign}{told}", functools.partial(_only, kept)
+                yield 9, f"had no {sign}{told}", functools.partial(only, kept)
 
 
 _LOGIC = {"and": "&", "or": "|"}
@@ -436,14 +432,14 @@ def _other_entries(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> I
     if eqn.primitive.name == "get" and site.root(eqn.invars[0]) in tables:
         told = names.of_atom(site, site.root(eqn.invars[0]))
         for at, index in enumerate(eqn.invars[1:], 1):
-            if _is_index(index):
+            if is_index(index):
                 for sign, primitive in _NEXT.items():
                     by = functools.partial(_with_next, at, primitive)
                     yield 12, f"read {told} at the index {sign} 1", by
     elif eqn.primitive.name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq"):
         for at, index in enumerate(eqn.invars):
             name = names.of_atom(site, index)
-            if isinstance(index, core.Literal) or not name or not _is_index(index):
+            if isinstance(index, core.Literal) or not name or not is_index(index):
                 continue
             if calls_of_libraries(site, file):
                 continue
@@ -466,7 +462,7 @@ def _is_table(ref: core.Var) -> bool:
     return len(struct.shape) == 1 and struct.dtype == np.int32
 
 
-def _is_index(atom: Any) -> bool:
+def is_index(atom: Any) -> bool:
     struct = array_struct(atom)
     return not struct.shape and struct.dtype == np.int32
 
@@ -491,179 +487,3 @@ def _with_entry(at: int, ref: core.Var, eqn: core.JaxprEqn) -> list[core.JaxprEq
     plain: dict[str, Any] = {"outvars": [entry], "params": {"tree": tree}, "effects": frozenset()}
     read = eqn.replace(primitive=get_p, invars=[ref, *flat], **plain)
     return [read, eqn.replace(invars=[*eqn.invars[:at], entry, *eqn.invars[at + 1 :]])]
-
-
-# ---- reductions along other dimensions ----
-
-_REDUCTIONS = {"reduce_sum": jnp.sum, "reduce_max": jnp.max, "reduce_min": jnp.min, "_var": jnp.var}
-_RESHAPING = ("broadcast_in_dim", "reshape", "squeeze", "expand_dims")
-_BY_ELEMENT = (
-    *("add", "sub", "mul", "div", "max", "min", "exp", "exp2", "log", "sqrt", "rsqrt", "neg"),
-    *("abs", "tanh", "square", "integer_pow", "logistic", "convert_element_type"),
-)
-
-
-def other_dimensions(every: Sequence[tuple[Site, int]]) -> Iterator[tuple[str, int, Together]]:
-    """Reductions along other dimensions: in words, the line, the equations that change.
-
-    First all reductions along the same dimensions together, then each: a kernel that takes the
-    maximum of the wrong dimension adds along it, too.
-    """
-    groups: dict[tuple[Any, ...], list[tuple[Site, int]]] = {}
-    for site, line in every:
-        if _reduction(site.eqn) in _REDUCTIONS and (axes := _axes(site.eqn)):
-            rank = len(array_struct(site.eqn.invars[0]).shape)
-            groups.setdefault((id(site.jaxpr), rank, axes), []).append((site, line))
-    for (_, rank, axes), members in groups.items():
-        for some in [*([members] if len(members) > 1 else []), *([one] for one in members)]:
-            for others in {*((axis,) for axis in range(rank)), tuple(range(rank))} - {axes}:
-                if together := _along(others, [site for site, _ in some]):
-                    first, *rest = dict.fromkeys(line for _, line in some)
-                    too = f", and line {' and '.join(map(str, rest))} too" if rest else ""
-                    change = f"reduced along {_told(others, rank)} instead of {_told(axes, rank)}"
-                    yield f"{change}{too}", first, together
-
-
-def _told(axes: Sequence[int], rank: int) -> str:
-    numbers = " and ".join(map(str, axes))
-    if len(axes) == rank:
-        return "all dimensions"
-    return f"dimension{'s' if len(axes) > 1 else ''} {numbers}"
-
-
-def _reduction(eqn: core.JaxprEqn) -> str:
-    name = eqn.primitive.name
-    return str(eqn.params["name"]) if name in ("jit", "pjit") else name
-
-
-def _axes(eqn: core.JaxprEqn) -> tuple[int, ...]:
-    """The dimensions of a reduction, or of the first one in a function of jax.numpy."""
-    if "axes" in eqn.params:
-        return tuple(eqn.params["axes"])
-    inner = itertools.chain(*map(sites, inner_jaxprs(eqn)))
-    return next((_axes(site.eqn) for site in inner if "axes" in site.eqn.params), ())
-
-
-def _along(axes: tuple[int, ...], reductions: Sequence[Site]) -> Together:
-    """These reductions along other dimensions; () if something needs the shape of a result.
-
-    Each result has the shape of its operand, as do all values that are computed from it, until one
-    has that shape anyway.
-    """
-    first = reductions[0]
-    shape = array_struct(first.eqn.invars[0]).shape
-    seeds = {id(site.eqn) for site in reductions}
-    before, after = (math.prod(shape[axis] for axis in some) for some in (_axes(first.eqn), axes))
-    found: list[tuple[core.JaxprEqn, Replacement]] = []
-    spread: set[int] = set()
-    for eqn, *_ in sites(first.jaxpr, inner=lambda _: ()):
-        name, result = eqn.primitive.name, array_struct(eqn.outvars[0]) if eqn.outvars else None
-        if id(eqn) in seeds:
-            if array_struct(eqn.invars[0]).shape != shape:
-                return ()
-            by = functools.partial(_reduced, _REDUCTIONS[_reduction(eqn)], axes)
-            found.append((eqn, functools.partial(_with_function, by)))
-        elif not any(id(atom) in spread for atom in eqn.invars):
-            continue
-        elif name in _RESHAPING:
-            found.append((eqn, functools.partial(_only, 0)))
-        elif name not in _BY_ELEMENT or not all(_fits(atom, spread, shape) for atom in eqn.invars):
-            return ()
-        else:
-            invars = [_count(atom, before, after) if name == "div" else atom for atom in eqn.invars]
-            found.append((eqn, functools.partial(_spread_out, invars)))
-        if result is not None and (result.shape != shape or id(eqn) in seeds):
-            spread.add(id(eqn.outvars[0]))
-    return () if any(id(atom) in spread for atom in first.jaxpr.outvars) else tuple(found)
-
-
-def _fits(atom: Any, spread: set[int], shape: tuple[int, ...]) -> bool:
-    return id(atom) in spread or array_struct(atom).shape in ((), shape)
-
-
-def _count(atom: Any, before: int, after: int) -> Any:
-    """The number of elements of a reduction, in place of that of the former one."""
-    if isinstance(atom, core.Literal) and np.ndim(atom.val) == 0 and atom.val == before:
-        return core.Literal(np.asarray(after, array_struct(atom).dtype), atom.aval)
-    return atom
-
-
-def _reduced(
-    function: Callable[..., jax.Array], axes: tuple[int, ...], x: jax.Array, *_: object
-) -> jax.Array:
-    return jnp.broadcast_to(function(x, axis=axes, keepdims=True), jnp.shape(x))
-
-
-def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """An operation on elements whose operands get the same shape."""
-
-    def function(_: object, *operands: Any) -> list[Any]:
-        return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
-
-    return [replaced_by(eqn, function, invars=list(invars), params={})]
-
-
-# ---- index maps ----
-
-
-def other_index_maps(kernel: core.JaxprEqn, file: str) -> Iterator[tuple[str, int, Together]]:
-    """Index maps of `file` with another result: in words, the line, the launch that changes.
-
-    A result is another grid index or 0, or two results are exchanged. Computed results stay.
-    """
-    mapping = grid_mapping(kernel)
-    for at, block in enumerate(mapping.block_mappings):
-        closed = block.index_map_jaxpr
-        line = _line_of_function(closed.jaxpr.debug_info, file)
-        if not line:
-            continue
-        names = {
-            id(var): name
-            for var, name in zip(closed.jaxpr.invars, _argument_names(closed.jaxpr), strict=False)
-            if _is_index(var) and name and not name.startswith("_")
-        }
-        told = [_index_name(atom, names) for atom in closed.jaxpr.outvars]
-        for results in _other_results(closed.jaxpr, names):
-            new = f"({', '.join(_index_name(atom, names) for atom in results)})"
-            by = functools.partial(_with_index_map, at, results)
-            yield f"returned {new} instead of ({', '.join(told)})", line, ((kernel, by),)
-
-
-def _line_of_function(info: Any, file: str) -> int:
-    """The line of a traced function in `file`; 0 if it is elsewhere."""
-    _, found, line = str(getattr(info, "func_src_info", "")).rpartition(f" at {file}:")
-    return int(line) if found and line.isdecimal() else 0
-
-
-def _argument_names(index_map: core.Jaxpr) -> Sequence[str]:
-    return [str(name) for name in getattr(index_map.debug_info, "arg_names", None) or ()]
-
-
-def _index_name(atom: Any, names: Mapping[int, str]) -> str:
-    return str(int(atom.val)) if isinstance(atom, core.Literal) else names.get(id(atom), "…")
-
-
-def _other_results(index_map: core.Jaxpr, names: Mapping[int, str]) -> Iterator[list[Any]]:
-    own = list(index_map.outvars)
-    for first, second in itertools.combinations(range(len(own)), 2):
-        if _index_name(own[first], names) != _index_name(own[second], names):
-            changed = list(own)
-            changed[first], changed[second] = own[second], own[first]
-            yield changed
-    indices = [var for var in index_map.invars if id(var) in names]
-    for at in (n for n, atom in enumerate(own) if _index_name(atom, names) != "…"):
-        zero = core.Literal(np.int32(0), own[at].aval)
-        for new in [*indices, zero]:
-            if _index_name(new, names) != _index_name(own[at], names):
-                yield [new if n == at else atom for n, atom in enumerate(own)]
-
-
-def _with_index_map(at: int, results: list[Any], kernel: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """A launch with other results of an index map."""
-    mapping: Any = grid_mapping(kernel)
-    blocks = list(mapping.block_mappings)
-    closed = blocks[at].index_map_jaxpr
-    changed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=results))
-    blocks[at] = dataclasses.replace(blocks[at], index_map_jaxpr=changed)
-    changed = dataclasses.replace(mapping, block_mappings=tuple(blocks))
-    return [kernel.replace(params={**kernel.params, "grid_mapping": changed})]

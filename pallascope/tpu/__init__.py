@@ -11,12 +11,11 @@ compile_process   Compiles with libtpu in a child process, for any caller
 compiler          Compiles with libtpu in this process; XLA's cost as a baseline
 dma_buffers       Scratch buffers of manual DMA: their slots, and a timeline of each
 excess_traffic    Bottlenecks: bytes moved more often than needed, padding, XLA's copies
-hlo               Reads compiled HLO: instructions, bytes in HBM, VMEM, cycles
+hlo               Programs for XLA: lowered, as data; and compiled, as HLO
 kernel_screen     One kernel on a terminal: its bound, time, traffic, VMEM
 launch_screen     A launch on a terminal, compared with another one and with XLA
 libtpu            libtpu in this process: availability, loading, dumps
 libtpu_errors     Parses libtpu's error messages
-lowered_programs  A program lowered for a TPU, as data
 perfetto          The predicted timeline as a trace for Perfetto
 pipeline_steps    The blocks that a kernel's pipeline moves on each grid step
 predict           Predictions: lowering, compiling, traffic and schedule together

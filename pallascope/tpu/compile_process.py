@@ -24,9 +24,9 @@ from pallascope.tools.child_process import ChildEnded, ChildProcess, ParentConne
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import Chip, named
 from pallascope.tpu.compiler import Build, Estimate, min_compute_seconds, no_estimate
+from pallascope.tpu.hlo import LoweredProgram, lower_for_chip, program_of
 from pallascope.tpu.libtpu import CompilerUnavailable, unavailable_reason
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, read_abort, read_lowering_error
-from pallascope.tpu.lowered_programs import LoweredProgram, lower_for_chip, program_of
 
 if TYPE_CHECKING:
     from pallascope.kernels.lowering import TracedKernel

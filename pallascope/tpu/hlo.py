@@ -1,17 +1,22 @@
-"""Reads compiled HLO: instructions, bytes in HBM, VMEM, cycles.
+"""Programs for XLA: lowered, as data; and compiled, whose HLO has instructions, bytes, cycles.
 
-XLA runs the instructions of a program's entry computation one after another. Each reads its
+Another process can compile a lowered program from its StableHLO alone, without the function or its
+file. XLA runs the instructions of the entry computation one after another. Each reads its
 operands from HBM and writes its results there, unless their layout is in VMEM, S(1). Intermediates
 within an instruction, such as a fusion, stay on the chip.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from pallascope.model import InstructionBytes
+from pallascope.model import ArrayType, InstructionBytes
+from pallascope.tpu.chips import Chip
 
 _INSTRUCTION = re.compile(r"^ *(?:ROOT )?%?([\w.\-]+) = (?:\(.*?\)|\S+) ([\w\-]+)\(", re.MULTILINE)
 _KERNEL = 'custom_call_target="tpu_custom_call"'
@@ -118,3 +123,84 @@ def _bits(dtype: str) -> int:
     """The bits of an element; pred[] takes a byte."""
     found = _BITS.search(dtype)
     return int(found[0]) if found else 8
+
+
+# ---- lowered programs ----
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredProgram:
+    """StableHLO in `module`. `kept` are the positions of the inputs that it uses."""
+
+    module: bytes
+    kept: tuple[int, ...]
+    inputs: tuple[ArrayType, ...]
+    outputs: tuple[ArrayType, ...]
+
+
+def program_of(function: Callable[..., Any], args: Sequence[Any], chip: Chip) -> LoweredProgram:
+    """Trace and lower `function(*args)` for one TensorCore. Propagates exceptions from jax."""
+    import jax
+
+    from pallascope.kernels.lowering import for_chip
+
+    with for_chip(chip.kind, chip.cores):
+        # A new function each time, because jax caches traces by function.
+        traced = jax.jit(lambda *arrays: function(*arrays))
+        return program_from_export(jax.export.export(traced, platforms=["tpu"])(*args))
+
+
+def program_from_export(exported: Any) -> LoweredProgram:
+    """A jax.export.Exported without the trees of its inputs and outputs."""
+    return LoweredProgram(
+        bytes(exported.mlir_module_serialized),
+        tuple(exported.module_kept_var_idx),
+        tuple(map(_type, exported.in_avals)),
+        tuple(map(_type, exported.out_avals)),
+    )
+
+
+def lower_for_chip(program: LoweredProgram, chip: Chip) -> Any:
+    """The program, lowered for a device of the chip's topology. Raises CompilerUnavailable."""
+    import jax
+
+    from pallascope.tpu.libtpu import device
+
+    return lower_for_sharding(program, jax.sharding.SingleDeviceSharding(device(chip)), "tpu")
+
+
+def lower_for_sharding(program: LoweredProgram, sharding: Any, platform: str) -> Any:
+    """The program, lowered for the device of a sharding, on its original platform."""
+    import jax
+
+    placed = [jax.ShapeDtypeStruct(t.shape, _dtype(t), sharding=sharding) for t in program.inputs]
+    # Without inputs, only the outputs name the device to compile for.
+    launched = jax.jit(export_from_program(program, platform).call, out_shardings=sharding)
+    return launched.trace(*placed).lower(lowering_platforms=(platform,))
+
+
+def export_from_program(program: LoweredProgram, platform: str) -> Any:
+    """The jax.export.Exported of a program, for its platform."""
+    import jax
+    import jax.numpy as jnp
+
+    inputs = [jax.ShapeDtypeStruct(t.shape, _dtype(t)) for t in program.inputs]
+
+    def stand_in(*_: Any) -> list[Any]:
+        return [jnp.zeros(t.shape, _dtype(t)) for t in program.outputs]
+
+    # The other fields of an Exported follow from the types alone.
+    same_types = jax.export.export(jax.jit(stand_in), platforms=[platform])(*inputs)
+    return dataclasses.replace(
+        same_types, mlir_module_serialized=program.module, module_kept_var_idx=program.kept
+    )
+
+
+def _type(aval: Any) -> ArrayType:
+    return ArrayType(aval.dtype.name, tuple(aval.shape))
+
+
+def _dtype(array: ArrayType) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.dtype(array.dtype)

@@ -23,7 +23,7 @@ from pallascope.model import (
     Times,
 )
 from pallascope.tools import codec
-from pallascope.tpu.lowered_programs import LoweredProgram
+from pallascope.tpu.hlo import LoweredProgram
 
 OWN = LoweredProgram(b"own", (0,), (), ())
 PAR = LoweredProgram(b"par", (0,), (), ())

@@ -11,7 +11,7 @@ import numpy as np
 
 from pallascope.model import Array
 from pallascope.tools.arrays import from_numpy
-from pallascope.tpu.lowered_programs import LoweredProgram, program_from_export
+from pallascope.tpu.hlo import LoweredProgram, program_from_export
 
 X = np.arange(256, dtype=np.float32).reshape(2, 128)
 
