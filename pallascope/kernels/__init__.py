@@ -28,6 +28,7 @@ manual_dma          The DMAs that a kernel's body starts: operands, sizes, count
 operation_counts    Arithmetic operations and sum lengths of a jax.numpy function
 outside_kernels     Operations around the kernels of a trace, and constants in it
 pallas_params       The parameters in the equations of Pallas' kernels, with types
+possible_changes    Changes of single operations with which a beginner would mend a kernel
 prng_emulation      Emulates a TPU's random number generator in the interpreter
 race_detection      Reads races and leftover semaphores from the interpreter's state
 refs                Names of a kernel's buffers and semaphores, and their first access

@@ -97,13 +97,15 @@ def repairs(kernels: Sequence[core.JaxprEqn], file: str) -> list[Repair]:
     for kernel in kernels:
         names = set(primitives(body(kernel)))
         waits = any(name.startswith(("dma_", "semaphore_", "while")) for name in names)
-        _find(found, list(sites(body(kernel))), _rank(kernel), waits, file)
+        _find(found, list(sites(body(kernel))), len(_grid(kernel)), waits, file)
     length = max(sum(map(run_length, kernels)), MOST_LENGTH / MOST_REPAIRS)
     return list(itertools.islice(found.repairs(), max(1, int(MOST_LENGTH / length))))
 
 
-def _rank(kernel: core.JaxprEqn) -> int:
-    return len(grid_mapping(kernel).grid) if is_pallas_call(kernel) else 0
+def _grid(kernel: core.JaxprEqn) -> tuple[int, ...]:
+    """The sizes of a kernel's grid; 0 for a computed one."""
+    sizes = grid_mapping(kernel).grid if is_pallas_call(kernel) else ()
+    return tuple(size if isinstance(size, int) else 0 for size in sizes)
 
 
 class _Found:
@@ -198,21 +200,23 @@ def _all_changes(closed: core.ClosedJaxpr, source: Source) -> Iterator[Repair]:
     """Changes in kernels and around them, the likeliest first."""
     found, file = _Found(), source.file
     around = list(sites(closed.jaxpr, inner_except_kernels))
-    parts = [(around, closed.jaxpr, 0)]
+    parts: list[tuple[list[Site], core.Jaxpr, Sequence[int]]] = [(around, closed.jaxpr, ())]
     parts += [
-        (list(sites(body(site.eqn))), body(site.eqn), _rank(site.eqn))
+        (list(sites(body(site.eqn))), body(site.eqn), _grid(site.eqn))
         for site in around
         if site.eqn.primitive.name in KERNELS
     ]
-    for every, jaxpr, rank in parts:
+    for every, jaxpr, grid in parts:
         every = [site for site in every if _is_written(site, file)]
-        _find(found, every, rank, False, file)
+        _find(found, every, len(grid), False, file)
         names = Names.of(every, jaxpr, source)
         for site, line in _with_lines(every, file):
-            for order, change, by in further_changes(site, names, jaxpr, file):
+            for order, change, by in further_changes(site, names, jaxpr, file, grid):
                 found.add(order, line, change, ((site.eqn, by),))
         for change, line, together in _other_dimensions(list(_with_lines(every, file))):
             found.add(4, line, change, together)
+        for change, line, together in _exchanged(list(_with_lines(every, file)), names):
+            found.add(12, line, change, together)
     for site in around:
         if is_pallas_call(site.eqn):
             for change, line, together in _other_index_maps(site.eqn, file):
@@ -341,6 +345,43 @@ def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn
         return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
 
     return [replaced_by(eqn, function, invars=list(invars), params={})]
+
+
+# ---- two variables ----
+
+#: The most pairs of variables of a kernel that are exchanged.
+_MOST_PAIRS = 24
+
+
+def _exchanged(
+    every: Sequence[tuple[Site, int]], names: Names
+) -> Iterator[tuple[str, int, Together]]:
+    """Two variables exchanged wherever both are known: in words, the first line, the equations."""
+    made: dict[tuple[int, str], list[tuple[Any, str, int]]] = {}
+    for place, (site, _) in enumerate(every):
+        for var in site.eqn.outvars:
+            if name := names.by.get(id(var)):
+                made.setdefault((id(site.jaxpr), str(var.aval)), []).append((var, name, place))
+    pairs = (
+        (first, second)
+        for group in made.values()
+        for first, second in itertools.combinations(group, 2)
+        if first[1] != second[1]
+    )
+    for (one, name, _), (other, second, place) in itertools.islice(pairs, _MOST_PAIRS):
+        by = {id(one): other, id(other): one}
+        using = [
+            (site.eqn, line)
+            for site, line in every[place + 1 :]
+            if any(id(atom) in by for atom in site.eqn.invars)
+        ]
+        if using:
+            together = tuple((eqn, functools.partial(_with_others, by)) for eqn, _ in using)
+            yield f"had {name} and {second} exchanged", min(line for _, line in using), together
+
+
+def _with_others(by: Mapping[int, Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    return [eqn.replace(invars=[by.get(id(atom), atom) for atom in eqn.invars])]
 
 
 # ---- index maps ----

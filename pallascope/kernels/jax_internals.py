@@ -73,6 +73,7 @@ PLACES = {
     "pallas_core": "jax._src.pallas.core",
     "pallas_utils": "jax._src.pallas.utils",
     "prng": "jax._src.random.prng",
+    "program_id_p": "jax._src.pallas.primitives.program_id_p",
     "pytree": "jax._src.lib.pytree",
     "race_detection_state": f"{_TPU_INTERPRETER}.race_detection_state",
     "ranges_overlap": f"{_TPU_INTERPRETER}.race_detection_state._ranges_overlap",

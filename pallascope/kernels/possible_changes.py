@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import ShapedArray
 from jax.extend import core
 
 from pallascope.kernels.cpu_runs import Replacement
@@ -249,14 +250,19 @@ class Names:
         return self.by.get(id(atom)) or self.by.get(id(site.root(atom)), "")
 
 
-def further_changes(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> Iterator[Change]:
-    """Changes of one operation in a kernel."""
+def further_changes(
+    site: Site, names: Names, kernel: core.Jaxpr, file: str, grid: Sequence[int]
+) -> Iterator[Change]:
+    """Changes of one operation in a kernel that runs over this grid."""
     yield from _left_out(site, names)
     yield from _other_parts(site.eqn)
     yield from _other_operands(site, names, file)
     yield from _one_more_factor(site, names, file)
     yield from _one_more_term(site, names, kernel)
     yield from _other_entries(site, names, kernel, file)
+    yield from _other_parentheses(site, names)
+    yield from _other_numbers(site, names, kernel, grid)
+    yield from _in_some_steps(site, names, grid)
 
 
 _ARITHMETIC = {"add": "+ ", "sub": "- ", "mul": "* ", "div": "/ ", "rem": "% "}
@@ -334,7 +340,17 @@ def _other_operands(site: Site, names: Names, file: str) -> Iterator[Change]:
 
 
 #: Operations that may lack a factor of an operand.
-_OF_PRODUCTS = ("add", "sub", "div", "max", "exp", "reduce_sum", "reduce_max", "dot_general")
+_OF_PRODUCTS = (
+    "swap",
+    "add",
+    "sub",
+    "div",
+    "max",
+    "exp",
+    "reduce_sum",
+    "reduce_max",
+    "dot_general",
+)
 
 
 def _one_more_factor(site: Site, names: Names, file: str) -> Iterator[Change]:
@@ -346,6 +362,8 @@ def _one_more_factor(site: Site, names: Names, file: str) -> Iterator[Change]:
     makers = {id(var): other for other in before for var in other.outvars}
     for at, old in enumerate(eqn.invars):
         told, maker = names.of_atom(site, old), makers.get(id(old))
+        if is_store(eqn):
+            told = "the value" if at == 1 else ""
         if isinstance(old, core.Literal) or not told:
             continue
         is_sum = eqn.primitive.name == "add" and maker and maker.primitive.name == "get"
@@ -354,8 +372,11 @@ def _one_more_factor(site: Site, names: Names, file: str) -> Iterator[Change]:
             line = line_of(other.source_info, file)
             name = names.of_atom(site, new) or (f"a value of line {line}" if is_sum else "")
             if line and name and name != told and _spreads(new, old):
-                by = functools.partial(_multiplied, at, new, array_struct(old).shape)
+                shape = array_struct(old).shape
+                by = functools.partial(_multiplied, at, new, shape, lax.mul_p)
                 yield 12 if is_sum else 14, f"multiplied {told} by {name}", by
+                by = functools.partial(_multiplied, at, new, shape, lax.div_p)
+                yield 15, f"divided {told} by {name}", by
 
 
 def _spreads(small: Any, large: Any) -> bool:
@@ -368,8 +389,10 @@ def _spreads(small: Any, large: Any) -> bool:
     return alike and one.dtype == other.dtype
 
 
-def _multiplied(at: int, factor: core.Var, shape: tuple[int, ...], eqn: core.JaxprEqn) -> Any:
-    """A sum in which one operand is multiplied by a factor."""
+def _multiplied(
+    at: int, factor: core.Var, shape: tuple[int, ...], by: core.Primitive, eqn: core.JaxprEqn
+) -> Any:
+    """An operation with one operand multiplied by a factor, or divided by it."""
     old = eqn.invars[at]
     product, spread = core.Var(old.aval), core.Var(old.aval)
     dimensions = {"broadcast_dimensions": tuple(range(len(shape))), "shape": shape}
@@ -382,9 +405,7 @@ def _multiplied(at: int, factor: core.Var, shape: tuple[int, ...], eqn: core.Jax
             params={**dimensions, "sharding": None},
             **plain,
         ),
-        eqn.replace(
-            primitive=lax.mul_p, invars=[old, spread], outvars=[product], params={}, **plain
-        ),
+        eqn.replace(primitive=by, invars=[old, spread], outvars=[product], params={}, **plain),
         eqn.replace(invars=[product if n == at else atom for n, atom in enumerate(eqn.invars)]),
     ]
 
@@ -487,3 +508,158 @@ def _with_entry(at: int, ref: core.Var, eqn: core.JaxprEqn) -> list[core.JaxprEq
     plain: dict[str, Any] = {"outvars": [entry], "params": {"tree": tree}, "effects": frozenset()}
     read = eqn.replace(primitive=get_p, invars=[ref, *flat], **plain)
     return [read, eqn.replace(invars=[*eqn.invars[:at], entry, *eqn.invars[at + 1 :]])]
+
+
+_SUMS = {"add": "sum", "sub": "difference", "max": "maximum", "min": "minimum"}
+_SCALINGS = {"mul": "multiplied", "div": "divided"}
+
+
+def _other_parentheses(site: Site, names: Names) -> Iterator[Change]:
+    """A factor of one term in the place of one of the whole sum, or the other way round."""
+    eqn = site.eqn
+    name = eqn.primitive.name
+    if name not in (*_SUMS, *_SCALINGS) or not _is_float(eqn.outvars[0]):
+        return
+    makers = {id(var): other for other in site.jaxpr.eqns for var in other.outvars}
+    for at, operand in enumerate(eqn.invars):
+        maker = makers.get(id(operand))
+        if maker is None or len(maker.invars) != 2:
+            continue
+        inner = maker.primitive.name
+        if name in _SCALINGS and inner in _SUMS and not (name == "div" and at == 1):
+            factor = names.of_atom(site, eqn.invars[1 - at])
+            for kept, term in enumerate(maker.invars):
+                if factor and (told := names.of_atom(site, term)):
+                    by = functools.partial(_only_a_term, at, kept, maker)
+                    yield 10, f"{_SCALINGS[name]} only {told} by {factor}", by
+        elif name in _SUMS and inner in _SCALINGS:
+            for scaled in (0, 1) if inner == "mul" else (0,):
+                if factor := names.of_atom(site, maker.invars[1 - scaled]):
+                    by = functools.partial(_the_whole_sum, at, scaled, maker)
+                    yield 10, f"{_SCALINGS[inner]} the whole {_SUMS[name]} by {factor}", by
+
+
+def _bound(eqn: core.JaxprEqn, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """An equation with the result of `eqn`, and of which numpy may spread the operands."""
+    return [
+        replaced_by(eqn, lambda _, *given: [function(*given)], invars=list(operands), params={})
+    ]
+
+
+def _scaling(name: str) -> Callable[[Any, Any], Any]:
+    return jnp.multiply if name == "mul" else jnp.divide
+
+
+def _summing(name: str) -> Callable[[Any, Any], Any]:
+    return {"add": jnp.add, "sub": jnp.subtract, "max": jnp.maximum, "min": jnp.minimum}[name]
+
+
+def _only_a_term(at: int, kept: int, maker: core.JaxprEqn, eqn: core.JaxprEqn) -> Any:
+    """c * (a + b) as c * a + b."""
+    scale, total = _scaling(eqn.primitive.name), _summing(maker.primitive.name)
+
+    def function(factor: Any, *terms: Any) -> Any:
+        scaled = [scale(term, factor) if n == kept else term for n, term in enumerate(terms)]
+        return total(*scaled)
+
+    return _bound(eqn, function, [eqn.invars[1 - at], *maker.invars])
+
+
+def _the_whole_sum(at: int, scaled: int, maker: core.JaxprEqn, eqn: core.JaxprEqn) -> Any:
+    """c * a + b as c * (a + b)."""
+    scale, total = _scaling(maker.primitive.name), _summing(eqn.primitive.name)
+
+    def function(factor: Any, term: Any, other: Any) -> Any:
+        return scale(total(term, other) if at == 0 else total(other, term), factor)
+
+    operands = [maker.invars[1 - scaled], maker.invars[scaled], eqn.invars[1 - at]]
+    return _bound(eqn, function, operands)
+
+
+#: The most numbers that are tried in the place of another.
+_MOST_NUMBERS = 12
+
+
+def _other_numbers(
+    site: Site, names: Names, kernel: core.Jaxpr, grid: Sequence[int]
+) -> Iterator[Change]:
+    """A size of a Ref or of the grid in the place of a number, or as a factor of an index."""
+    eqn = site.eqn
+    name = eqn.primitive.name
+    if name not in ("add", "sub", "mul", "div", "rem", "lt", "le", "gt", "ge", "eq"):
+        return
+    if not jnp.issubdtype(array_struct(eqn.invars[0]).dtype, jnp.integer):
+        return
+    shapes = (array_struct(ref).shape for ref in kernel.invars if hasattr(ref.aval, "inner_aval"))
+    sizes = dict.fromkeys(size for size in (*grid, *itertools.chain(*shapes)) if size > 1)
+    for at, old in enumerate(eqn.invars):
+        if isinstance(old, core.Literal) and np.ndim(old.val) == 0 and old.val > 1:
+            for size in itertools.islice((n for n in sizes if n != old.val), _MOST_NUMBERS):
+                new = core.Literal(np.asarray(size, array_struct(old).dtype), old.aval)
+                invars = [new if n == at else atom for n, atom in enumerate(eqn.invars)]
+                yield (
+                    15,
+                    f"had {size} instead of {old.val}",
+                    functools.partial(_with, invars=invars),
+                )
+        elif name in ("add", "sub") and is_index(old) and (told := names.of_atom(site, old)):
+            for size in itertools.islice(sizes, _MOST_NUMBERS):
+                factor = core.Literal(np.int32(size), old.aval)
+                by = functools.partial(_with_factor, at, factor)
+                yield 16, f"had {told} * {size} instead of {told}", by
+
+
+def _with_factor(at: int, factor: core.Literal, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    product = core.Var(eqn.invars[at].aval)
+    plain: dict[str, Any] = {"outvars": [product], "params": {}, "effects": frozenset()}
+    return [
+        eqn.replace(primitive=lax.mul_p, invars=[eqn.invars[at], factor], **plain),
+        eqn.replace(invars=[product if n == at else atom for n, atom in enumerate(eqn.invars)]),
+    ]
+
+
+def _in_some_steps(site: Site, names: Names, grid: Sequence[int]) -> Iterator[Change]:
+    """A term or a factor in the first step of a grid's dimension alone, the last, or not there."""
+    eqn = site.eqn
+    name = eqn.primitive.name
+    if name not in ("add", "sub", "mul", "div") or not _is_float(eqn.outvars[0]):
+        return
+    for kept, other in enumerate(eqn.invars[::-1]):
+        told = names.of_atom(site, other)
+        same = array_struct(eqn.invars[kept]).shape == array_struct(eqn.outvars[0]).shape
+        if not told or not same or (kept == 1 and name in ("sub", "div")):
+            continue
+        for axis, size in enumerate(grid):
+            if size < 2:
+                continue
+            for when, step, equal in (
+                ("only in the first step", 0, True),
+                ("only in the last step", size - 1, True),
+                ("in all steps but the first", 0, False),
+            ):
+                change = f"had {_ARITHMETIC[name]}{told} {when} along dimension {axis} of the grid"
+                by = functools.partial(_on_steps, kept, axis, step, equal)
+                yield 17, change, by
+
+
+def _on_steps(
+    kept: int, axis: int, step: int, equal: bool, eqn: core.JaxprEqn
+) -> list[core.JaxprEqn]:
+    """An operation in some steps alone; in the others, one operand in its place."""
+    from pallascope.kernels.jax_internals import program_id_p
+
+    number = core.Var(ShapedArray((), np.dtype(np.int32)))
+    asked = eqn.replace(
+        primitive=program_id_p,
+        invars=[],
+        outvars=[number],
+        params={"axis": axis},
+        effects=frozenset(),
+    )
+
+    def function(at: Any, *operands: Any) -> Any:
+        if (int(at) == step) is equal:
+            return eqn.primitive.bind(*operands, **eqn.params)
+        return jnp.asarray(operands[kept], array_struct(eqn.outvars[0]).dtype)
+
+    return [asked, *_bound(eqn, function, [number, *eqn.invars])]

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
@@ -527,6 +528,75 @@ def variance_of_columns(x_ref: Any, o_ref: Any) -> None:
     normed(x_ref, o_ref, 0)
 
 
+def rescaled(x_ref: Any, o_ref: Any, both: bool = False) -> None:
+    factor, term = jnp.tanh(x_ref[0:1]), jnp.sin(x_ref[...])
+    o_ref[...] = factor * (x_ref[...] + term) if both else factor * x_ref[...] + term
+
+
+def rescaled_both(x_ref: Any, o_ref: Any) -> None:
+    rescaled(x_ref, o_ref, True)
+
+
+def gradient(x_ref: Any, o_ref: Any, only_first: bool = False) -> None:
+    x, p = x_ref[...], jnp.tanh(x_ref[...])
+    total = jnp.sum(x, axis=1, keepdims=True)
+    o_ref[...] = p * x - total if only_first else p * (x - total)
+
+
+def gradient_of_first(x_ref: Any, o_ref: Any) -> None:
+    gradient(x_ref, o_ref, True)
+
+
+def times_step(x_ref: Any, o_ref: Any, by: int = 4, scale: int = 8) -> None:
+    step = pl.program_id(0)
+    first = step * scale + 1 if scale > 1 else step + 1
+    o_ref[...] = x_ref[...] * (lax.rem(step * by, 7) * first)
+
+
+def times_other_step(x_ref: Any, o_ref: Any) -> None:
+    times_step(x_ref, o_ref, 8)
+
+
+def times_number(x_ref: Any, o_ref: Any) -> None:
+    times_step(x_ref, o_ref, 4, 1)
+
+
+def with_bias(x_ref: Any, o_ref: Any, each: bool = False) -> None:
+    bias = jnp.sin(x_ref[0:1, 0:1])
+    last = pl.program_id(0) == 3
+
+    @pl.when(pl.program_id(0) == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += x_ref[...] + bias if each else x_ref[...] + jnp.where(last, bias, 0.0)
+
+
+def bias_in_each_step(x_ref: Any, o_ref: Any) -> None:
+    with_bias(x_ref, o_ref, True)
+
+
+def gated(x_ref: Any, o_ref: Any) -> None:
+    gate, value = x_ref[:, :BLOCK], jnp.cos(x_ref[:, BLOCK : 2 * BLOCK])
+    o_ref[...] = jnp.concatenate([jnp.tanh(gate) * value] * 4, axis=1)
+
+
+def gated_by_value(x_ref: Any, o_ref: Any) -> None:
+    gate, value = x_ref[:, :BLOCK], jnp.cos(x_ref[:, BLOCK : 2 * BLOCK])
+    o_ref[...] = jnp.concatenate([jnp.tanh(value) * gate] * 4, axis=1)
+
+
+def normalised(x_ref: Any, o_ref: Any) -> None:
+    total = jnp.sum(x_ref[...], axis=1, keepdims=True)
+    o_ref[...] = jnp.tanh(x_ref[...]) / total
+
+
+def not_normalised(x_ref: Any, o_ref: Any) -> None:
+    total = jnp.sum(x_ref[...], axis=1, keepdims=True)
+    value = jnp.tanh(x_ref[...])
+    o_ref[...] = jnp.where(total > 1e9, total, value)
+
+
 def close(values: np.ndarray, wanted: np.ndarray) -> bool:
     return np.allclose(values, wanted, rtol=1e-5, atol=1e-5)
 
@@ -549,10 +619,23 @@ SOURCE = Source(__file__, [line.rstrip("\n") for line in linecache.getlines(__fi
         (less_one, weighted, (), "exchanged the two sides of the minus"),
         (numbered_from_0, numbered_from_1, (4,), "had step + 1 instead of step"),
         (sends_the_wrong_half, in_halves, (), "had second instead of first"),
-        (sums_not_rescaled, sums_rescaled, (4,), "multiplied o_ref[...] by weight"),
+        (sums_not_rescaled, sums_rescaled, (4,), "multiplied the whole sum by weight"),
         (of_both, sums, (4,), "had only the left side of &"),
         (only_tanh, adds_its_input, (), "stored the value + x_ref[...]"),
         (stores, sums, (4,), "added to the Ref (+=) instead of storing to it"),
+        (rescaled_both, rescaled, (), "multiplied only x_ref[...] by factor"),
+        (rescaled, rescaled_both, (), "multiplied the whole sum by factor"),
+        (gradient_of_first, gradient, (), "multiplied the whole difference by p"),
+        (
+            bias_in_each_step,
+            with_bias,
+            (4,),
+            "had + bias only in the last step along dimension 0 of the grid",
+        ),
+        (times_other_step, times_step, (4,), "had 4 instead of 8"),
+        (times_number, times_step, (4,), "had step * 8 instead of step"),
+        (gated_by_value, gated, (), "had gate and value exchanged"),
+        (not_normalised, normalised, (), "divided the value by total"),
         (less_mean_of_all, normed, (), "reduced along dimension 1 instead of all dimensions"),
         (variance_of_columns, normed, (), "reduced along dimension 1 instead of dimension 0"),
         (of_the_other_step, sums, (4, 1), "had pl.program_id(0) instead of pl.program_id(1)"),
