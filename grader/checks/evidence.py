@@ -35,7 +35,8 @@ class Evidence:
     `file` is the learner's, relative to the root. The launch is compiled for `chips`; its cost is
     judged on the first, and only if it `costs`. At `production` size, `attempt` only has the trace.
     `clues` looks closer when a result is wrong. `resembles` gives the title of a known mistake
-    whose results satisfy a predicate, or "". `hypotheses` evaluates the spec with changes.
+    whose results satisfy a predicate, or ""; `is_mistake` says whether the learner's file has the
+    text of a known mistake. `hypotheses` evaluates the spec with changes.
     `repaired` is the launch with one operation changed that makes it nearly right. `on_this_tpu`
     runs the launch on the TPU of this machine; it is None if there is none.
     """
@@ -50,6 +51,7 @@ class Evidence:
     costs: bool = True
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
+    is_mistake: Callable[[], bool] = lambda: False
     hypotheses: Callable[[], tuple[Hypothesis, ...]] = tuple
     repaired: Callable[[], Repaired] = Repaired
     on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None

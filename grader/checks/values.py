@@ -163,9 +163,11 @@ def check(evidence: Evidence) -> Finding | None:
         if known is None and evidence.observed.unwritten:
             diagnosis = of_unwritten(evidence.observed.unwritten, calls)
         elif known is not diagnosis or (known and known.tested):
-            diagnosis = (known and known.guess and _repaired(evidence, results)) or known
+            # Several mistakes may have the same result in this case; a change names the line.
+            sure = known is None or (not known.guess and evidence.is_mistake())
+            diagnosis = (None if sure else _repaired(evidence, results)) or known
         else:
-            unsure = diagnosis is None or diagnosis.guess or garbage
+            unsure = diagnosis is None or diagnosis.guess or diagnosis.symptom or garbage
             tested = _tested(evidence, position, result)
             diagnosis = tested or (_repaired(evidence, results) if unsure else None) or diagnosis
     elif diagnosis.symptom and (change := _repaired(evidence, results)):

@@ -35,6 +35,11 @@ def wrong_version(solution: str, mistake: Mistake) -> str:
     return solution.replace(part, part.replace(mistake.old, mistake.new))
 
 
+def is_known_mistake(text: str, solution: str, mistakes: Sequence[Mistake]) -> bool:
+    """Whether a text is the solution's with one of these mistakes."""
+    return any(text == wrong_version(solution, mistake) for mistake in mistakes)
+
+
 def likeliest_mistakes(
     written: str, solution: str, mistakes: Sequence[Mistake]
 ) -> tuple[tuple[Mistake, str], ...]:

@@ -323,7 +323,8 @@ HYPOTHESES: Mapping[Callable[[Sequence[Given]], Iterator[Change]], str] = {
     exchanged: "Look at the order in which the arrays are passed, in which in_specs are given, and "
     "in which the kernel takes its Refs.",
     transposed: "Look at the dimensions over which a product sums, and at the order of indices.",
-    other_blocks: "Look at the index map of that input, or at the slice that the kernel takes.",
+    other_blocks: "Look at the index map of that input, at the slice that the kernel takes, and at "
+    "masks that hide other blocks.",
     shifted: "Look for a bound that is off by one.",
     constant: "Look for the operation that uses it: is it missing?",
     negated: "Look for a wrong sign.",

@@ -204,6 +204,7 @@ def evidence_of(
         "clues": clues,
         "hypotheses": hypotheses,
         "resembles": partial(client.resembles, own, par),
+        "is_mistake": partial(client.is_mistake, own, par),
         "on_this_tpu": own.on_this_tpu,
     }
     return EVIDENCE[kata.key.target.name](client, own, par, common)

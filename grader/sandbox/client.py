@@ -2,7 +2,7 @@
 
     reference, inputs, xla, spec_flops, measured, baselines     of the solution's spec and programs
     learner, solution                                           a launch: see `LaunchClient`
-    boot, begin, attempt, resembles                             of the learner's launch
+    boot, begin, attempt, resembles, is_mistake                 of the learner's launch
 
 One process traces a launch. Other processes get the trace and judge it. If a process dies over a
 question, the answer is an `Accident`.
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KataKind
-from grader.exercise.mutants import planted_of_case
+from grader.exercise.mutants import is_known_mistake, planted_of_case
 from grader.exercise.targets import GPUS
 from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.sandbox.known_mistakes import Agrees, WrongResult
@@ -252,6 +252,11 @@ class WorkerClient:
         if isinstance(found, Accident):
             self._queues.pool.dismiss()
         return found
+
+    def is_mistake(self, own: LaunchClient, par: LaunchClient) -> bool:
+        """Whether the learner's file has the text of a known mistake."""
+        text, solution = (each.source.content.decode(errors="replace") for each in (own, par))
+        return is_known_mistake(text, solution, own.kata.key.mistakes)
 
     def resembles(self, own: LaunchClient, par: LaunchClient, agrees: Agrees) -> str:
         """The title of a known mistake that gives the observed results; else ""."""

@@ -406,8 +406,11 @@ def _other_index_maps(kernel: core.JaxprEqn, file: str) -> Iterator[tuple[str, i
         told = [_index_name(atom, names) for atom in closed.jaxpr.outvars]
         for results in _other_results(closed.jaxpr, names):
             new = f"({', '.join(_index_name(atom, names) for atom in results)})"
-            by = functools.partial(_with_index_map, at, results)
+            changed = closed.jaxpr.replace(outvars=results)
+            by = functools.partial(_with_index_map, at, changed)
             yield f"returned {new} instead of ({', '.join(told)})", line, ((kernel, by),)
+        for change, changed in _other_numbers_of_map(closed.jaxpr, _grid(kernel)):
+            yield change, line, ((kernel, functools.partial(_with_index_map, at, changed)),)
 
 
 def _line_of_function(info: Any, file: str) -> int:
@@ -439,12 +442,28 @@ def _other_results(index_map: core.Jaxpr, names: Mapping[int, str]) -> Iterator[
                 yield [new if n == at else atom for n, atom in enumerate(own)]
 
 
-def _with_index_map(at: int, results: list[Any], kernel: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """A launch with other results of an index map."""
+def _other_numbers_of_map(
+    index_map: core.Jaxpr, grid: Sequence[int]
+) -> Iterator[tuple[str, core.Jaxpr]]:
+    """A size of the grid in the place of a number that an index map uses."""
+    eqns = [site.eqn for site in sites(index_map, inner=lambda _: ())]
+    for place, eqn in enumerate(eqns):
+        for at, old in enumerate(eqn.invars):
+            if not isinstance(old, core.Literal) or np.ndim(old.val) or old.val < 2:
+                continue
+            for size in dict.fromkeys(n for n in grid if n not in (0, old.val)):
+                new = core.Literal(np.asarray(size, array_struct(old).dtype), old.aval)
+                invars = [new if n == at else atom for n, atom in enumerate(eqn.invars)]
+                others = [*eqns[:place], eqn.replace(invars=invars), *eqns[place + 1 :]]
+                yield f"had {size} instead of {int(old.val)}", index_map.replace(eqns=others)
+
+
+def _with_index_map(at: int, index_map: core.Jaxpr, kernel: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A launch with another index map."""
     mapping: Any = grid_mapping(kernel)
     blocks = list(mapping.block_mappings)
     closed = blocks[at].index_map_jaxpr
-    changed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=results))
+    changed = closed.replace(jaxpr=index_map)
     blocks[at] = dataclasses.replace(blocks[at], index_map_jaxpr=changed)
     changed = dataclasses.replace(mapping, block_mappings=tuple(blocks))
     return [kernel.replace(params={**kernel.params, "grid_mapping": changed})]

@@ -520,23 +520,24 @@ def _other_parentheses(site: Site, names: Names) -> Iterator[Change]:
     name = eqn.primitive.name
     if name not in (*_SUMS, *_SCALINGS) or not _is_float(eqn.outvars[0]):
         return
-    makers = {id(var): other for other in site.jaxpr.eqns for var in other.outvars}
+    before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
+    makers = {id(var): other for other in before for var in other.outvars}
     for at, operand in enumerate(eqn.invars):
         maker = makers.get(id(operand))
         if maker is None or len(maker.invars) != 2:
             continue
         inner = maker.primitive.name
         if name in _SCALINGS and inner in _SUMS and not (name == "div" and at == 1):
-            factor = names.of_atom(site, eqn.invars[1 - at])
+            factor = names.of_atom(site, eqn.invars[1 - at]) or "the factor"
             for kept, term in enumerate(maker.invars):
-                if factor and (told := names.of_atom(site, term)):
+                if told := names.of_atom(site, term):
                     by = functools.partial(_only_a_term, at, kept, maker)
                     yield 10, f"{_SCALINGS[name]} only {told} by {factor}", by
         elif name in _SUMS and inner in _SCALINGS:
             for scaled in (0, 1) if inner == "mul" else (0,):
-                if factor := names.of_atom(site, maker.invars[1 - scaled]):
-                    by = functools.partial(_the_whole_sum, at, scaled, maker)
-                    yield 10, f"{_SCALINGS[inner]} the whole {_SUMS[name]} by {factor}", by
+                factor = names.of_atom(site, maker.invars[1 - scaled]) or "the factor"
+                by = functools.partial(_the_whole_sum, at, scaled, maker)
+                yield 10, f"{_SCALINGS[inner]} the whole {_SUMS[name]} by {factor}", by
 
 
 def _bound(eqn: core.JaxprEqn, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -599,7 +600,7 @@ def _other_numbers(
                 invars = [new if n == at else atom for n, atom in enumerate(eqn.invars)]
                 yield (
                     15,
-                    f"had {size} instead of {old.val}",
+                    f"had {size} instead of {int(old.val)}",
                     functools.partial(_with, invars=invars),
                 )
         elif name in ("add", "sub") and is_index(old) and (told := names.of_atom(site, old)):

@@ -152,12 +152,20 @@ def test_a_change_is_named_before_the_padding_that_shows_the_mistake() -> None:
     assert "As it is, padding of x_ref was used." in " ".join(said.split())
 
 
-def test_a_known_mistake_is_named_before_a_change_is_tried() -> None:
+def test_the_text_of_a_known_mistake_is_named_before_a_change_is_tried() -> None:
     def untried() -> Repaired:
         raise AssertionError("a change was tried")
 
     given = replace(evidence(attempt(noise())), repaired=untried, resembles=lambda _: "adds")
-    assert told(given).startswith("your kernel adds")
+    assert told(replace(given, is_mistake=lambda: True)).startswith("your kernel adds")
+    assert told(replace(given, repaired=Repaired)).startswith("your kernel adds")
+    assert told(replace(given, repaired=lambda: REPAIRED)).startswith("right, if line 12")
+
+
+def test_a_change_is_tried_for_results_that_are_off_by_a_factor() -> None:
+    given = evidence(attempt(0.3 * Y))
+    assert told(given).startswith("off by the same factor: 0.3")
+    assert told(replace(given, repaired=lambda: REPAIRED)).startswith("right, if line 12")
 
 
 def noise() -> Any:

@@ -243,9 +243,16 @@ def _number(result: Comparison, axis: int, line: int) -> str:
 
 
 def only_the_first(suspect: Suspect) -> Diagnosis | None:
-    """Only the first block along one axis is right: later grid steps go wrong."""
+    """Only the first block along one axis is right: later grid steps go wrong.
+
+    A block of zeros doesn't count, since a kernel that computes nothing has it right.
+    """
     result = suspect.result
-    right = set(result.indices()) - set(result.wrong_blocks)
+    right = {
+        index
+        for index in set(result.indices()) - set(result.wrong_blocks)
+        if result.expected[result.part(index)].any()
+    }
     for axis, blocks in enumerate(result.grid):
         if blocks > 1 and right and {index[axis] for index in right} == {0}:
             return Diagnosis(

@@ -136,6 +136,7 @@ def same_amount(suspect: Suspect) -> Diagnosis | None:
         f"off by the same amount: {number(amount)}",
         f"Every wrong element is off by the same amount: {number(amount)}.",
         vague=True,
+        symptom=True,
     )
 
 
@@ -157,6 +158,7 @@ def same_factor(suspect: Suspect) -> Diagnosis | None:
         f"Every wrong element is off by the same factor: {number(factor)} times the expected "
         "value.",
         vague=True,
+        symptom=True,
     )
 
 

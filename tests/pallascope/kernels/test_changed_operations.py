@@ -717,6 +717,7 @@ def blocks(index_map: Callable[..., Any]) -> TracedLaunch:
     [
         (lambda i, j: (i, i), "returned (i, j) instead of (i, i)"),
         (lambda i, j: (0, j), "returned (i, j) instead of (0, j)"),
+        (lambda i, j: ((i * 2 + j // 4) // 4, j), "had 2 instead of 4"),
         (lambda i, j: (j // 2, i), ""),
         (lambda i, j: (1 - i, j), ""),
     ],
