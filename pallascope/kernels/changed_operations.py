@@ -118,14 +118,17 @@ class _Found:
         self._by.setdefault((order, line, change), []).append(together)
 
     def repairs(self) -> Iterator[Repair]:
-        """All changes by their order: of all operations of a line together, then of each."""
+        """All changes by their order: of all operations of a line together, later of each."""
+        single: list[Repair] = []
         for (_, line, change), every in sorted(self._by.items(), key=lambda each: each[0]):
             all_of_line = tuple(itertools.chain(*every))
-            different = len({id(eqn) for eqn, _ in all_of_line}) == len(all_of_line)
-            if len(every) > 1 and different:
+            each = [Repair(change, line, together) for together in every]
+            if len({id(eqn) for eqn, _ in all_of_line}) == len(all_of_line):
                 yield Repair(change, line, all_of_line)
-            for together in every:
-                yield Repair(change, line, together)
+                single += each if len(each) > 1 else []
+            else:
+                yield from each
+        yield from single
 
 
 def _find(found: _Found, every: Sequence[Site], rank: int, waits: bool, file: str) -> None:
@@ -164,19 +167,23 @@ def first_repair(
     closed: core.ClosedJaxpr,
     inputs: Sequence[Values],
     expected: Sequence[Values],
-    is_right: Callable[[Values, Values], bool],
+    are_right: Sequence[Callable[[Values, Values], bool]],
     source: Source,
     change: tuple[str, int] | None = None,
 ) -> tuple[Repair, list[Values]] | None:
     """The first change that makes all results right, and these results; None if there is none.
 
-    If there is a `change`, with its line, only that one is tried. Raises NotTried for a launch that
-    can't be computed.
+    `are_right` compare results, each more strictly than the one before: the first that finds fault
+    with the launch as it is judges the changes. If there is a `change`, with its line, only that
+    one is tried. Raises NotTried for a launch that can't be computed.
     """
-    trial = LaunchOnCpu(closed, inputs, expected, is_right)
+    trial = LaunchOnCpu(closed, inputs, expected, are_right[0])
     try:
-        if change is None and trial.results({}) is not None:
-            return None
+        stricter = iter(are_right[1:])
+        while change is None and trial.results({}) is not None:
+            if (is_right := next(stricter, None)) is None:
+                return None
+            trial.is_right = is_right
     except NotTried:
         raise
     except Exception as error:  # of jax or numpy: only the interpreter has an operation

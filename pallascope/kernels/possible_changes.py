@@ -284,7 +284,8 @@ def _left_out(site: Site, names: Names) -> Iterator[Change]:
         for kept, other in enumerate(eqn.invars[::-1]):
             told = names.of_atom(site, other)
             same = array_struct(eqn.invars[kept]).shape == array_struct(eqn.outvars[0]).shape
-            if same and told and not (kept == 1 and name in ("div", "rem")):
+            neutral = "1" if name in ("mul", "div") else "0"
+            if same and told not in ("", neutral) and not (kept == 1 and name in ("div", "rem")):
                 sign = _ARITHMETIC[name] if kept == 0 else ""
                 yield 9, f"had no {sign}{told}", functools.partial(only, kept)
 

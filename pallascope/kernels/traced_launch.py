@@ -198,14 +198,14 @@ class TracedLaunch:
         self,
         inputs: Sequence[np.ndarray],
         expected: Sequence[np.ndarray],
-        is_right: Callable[[np.ndarray, np.ndarray], bool],
+        are_right: Sequence[Callable[[np.ndarray, np.ndarray], bool]],
         source: Source,
         change: tuple[str, int] | None = None,
     ) -> tuple[Repair, list[np.ndarray]] | None:
         """The first change of an operation that makes all results right: see `first_repair`."""
         with on_host():
             closed = without_refs(self.closed)
-            return first_repair(closed, inputs, expected, is_right, source, change)
+            return first_repair(closed, inputs, expected, are_right, source, change)
 
     def block_sample(
         self,

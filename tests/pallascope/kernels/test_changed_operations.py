@@ -645,7 +645,7 @@ def test_the_first_change_that_makes_all_results_right(
     wrong: Callable[..., None], right: Callable[..., None], grid: tuple[int, ...], change: str
 ) -> None:
     wanted = launch(right, grid).run([X], Mode.STRICT)
-    found = launch(wrong, grid).first_repair([X], wanted, close, SOURCE)
+    found = launch(wrong, grid).first_repair([X], wanted, [close], SOURCE)
     assert found
     repair, results = found
     assert repair.change == change
@@ -660,12 +660,12 @@ def test_all_reductions_along_a_dimension_change_together(
     wrong: Callable[..., None], where: str
 ) -> None:
     wanted = launch(softmax).run([X], Mode.STRICT)
-    found = launch(wrong).first_repair([X], wanted, close, SOURCE)
+    found = launch(wrong).first_repair([X], wanted, [close], SOURCE)
     assert found
     line, change = found[0].line, f"reduced along dimension 1 instead of {where}"
     assert found[0].change == f"{change}, and line {line + 1} too"
     assert SOURCE.lines[line - 1].strip().startswith("exp =")
-    assert launch(softmax_of_rows_of_two).first_repair([X], wanted, close, SOURCE) is None
+    assert launch(softmax_of_rows_of_two).first_repair([X], wanted, [close], SOURCE) is None
 
 
 def softmax_of_rows_of_two(x_ref: Any, o_ref: Any) -> None:
@@ -679,13 +679,22 @@ def softmax_of_rows_of_two(x_ref: Any, o_ref: Any) -> None:
 @pytest.mark.parametrize("wrong", [of_uncentred_rows, other_triangle, another])
 def test_a_change_that_helps_only_in_part_is_not_found(wrong: Callable[..., None]) -> None:
     wanted = launch(last_row).run([X], Mode.STRICT)
-    assert launch(wrong).first_repair([X], wanted, close, SOURCE) is None
+    assert launch(wrong).first_repair([X], wanted, [close], SOURCE) is None
+
+
+def test_results_that_are_nearly_right_by_chance_are_compared_more_strictly() -> None:
+    wanted = launch(triangle).run([X], Mode.STRICT)
+    anything = [lambda *_: True, close]
+    found = launch(other_triangle).first_repair([X], wanted, anything, SOURCE)
+    assert found
+    assert found[0].change == "had <= instead of >="
+    assert launch(other_triangle).first_repair([X], wanted, anything[:1], SOURCE) is None
 
 
 def test_only_the_lines_that_are_asked_are_changed() -> None:
     wanted = launch(triangle).run([X], Mode.STRICT)
     elsewhere = Source(SOURCE.file, SOURCE.lines, {1})
-    assert launch(other_triangle).first_repair([X], wanted, close, elsewhere) is None
+    assert launch(other_triangle).first_repair([X], wanted, [close], elsewhere) is None
 
 
 def test_jax_numpy_around_kernels_is_changed_too() -> None:
@@ -694,7 +703,7 @@ def test_jax_numpy_around_kernels_is_changed_too() -> None:
 
     traced = TracedLaunch.of(own, [X], {})
     wanted = [np.where(X > 7, X, 0.0)]
-    found = traced.first_repair([X], wanted, close, SOURCE)
+    found = traced.first_repair([X], wanted, [close], SOURCE)
     assert found
     assert found[0].change == "exchanged the two values of jnp.where"
 
@@ -723,7 +732,7 @@ def blocks(index_map: Callable[..., Any]) -> TracedLaunch:
     ],
 )
 def test_index_maps_are_changed(index_map: Callable[..., Any], change: str) -> None:
-    found = blocks(index_map).first_repair([X], [2 * X], close, SOURCE)
+    found = blocks(index_map).first_repair([X], [2 * X], [close], SOURCE)
     assert (found[0].change if found else "") == change
     if found:
         assert "lambda i, j:" in SOURCE.lines[found[0].line - 1]
@@ -741,7 +750,7 @@ def test_computed_results_of_an_index_map_change_places() -> None:
         pl.pallas_call(numbered, x, grid=(2, 4), in_specs=[wrong], out_specs=spec), [x], {}
     )
     wanted = x * np.repeat([1, 2], BLOCK)
-    found = traced.first_repair([x], [wanted], close, SOURCE)
+    found = traced.first_repair([x], [wanted], [close], SOURCE)
     assert found
     assert found[0].change == "returned (…, j) instead of (j, …)"
 
@@ -790,7 +799,7 @@ def at_the_entry_before(table_ref: Any, x_ref: Any, o_ref: Any) -> None:
 )
 def test_entries_of_tables(wrong: Callable[..., None], change: str) -> None:
     wanted = by_table(at_an_entry).run([TABLE, X], Mode.STRICT)
-    found = by_table(wrong).first_repair([TABLE, X], wanted, close, SOURCE)
+    found = by_table(wrong).first_repair([TABLE, X], wanted, [close], SOURCE)
     assert found
     assert found[0].change == change
 
@@ -809,4 +818,4 @@ def test_random_bits_and_indices_out_of_bounds_are_not_tried(
     kernel: Callable[..., None], grid: tuple[int, ...]
 ) -> None:
     with pytest.raises(NotTried):
-        launch(kernel, grid).first_repair([X], [X[:, :BLOCK] if grid else X], close, SOURCE)
+        launch(kernel, grid).first_repair([X], [X[:, :BLOCK] if grid else X], [close], SOURCE)
