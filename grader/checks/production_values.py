@@ -20,6 +20,7 @@ from grader.checks.compare import (
     average_error,
     explained_error,
 )
+from grader.checks.diagnoses.uninitialized import written_by_parallel_steps
 from grader.checks.evidence import Evidence, TpuEvidence
 from grader.checks.exceptions import accident_finding, interpreter_finding
 from grader.checks.phrasing import listed, number, paragraph
@@ -51,13 +52,23 @@ def check_production(evidence: TpuEvidence) -> Finding | NotJudged | None:
     its kernels have to fetch all blocks of arrays of which par fetches all, if the values aren't
     computed at this very size, or are random, or if the launch copies by itself and takes too long.
     """
-    if found := rounded_product(evidence):
+    if found := rounded_product(evidence) or _race(evidence):
         return found
     by_values = _compared(evidence)
     partly = evidence.values_sizes or evidence.key.random
     if by_values is _BY_PLACES or (by_values is None and partly):
         return _untested_place(evidence) or _unread_blocks(evidence)
     return by_values
+
+
+def _race(evidence: TpuEvidence) -> Finding | None:
+    """A grid dimension that is parallel at this size alone, although its steps share a block."""
+    trace = evidence.observed.trace
+    for call in trace.calls if trace else ():
+        if race := written_by_parallel_steps(call):
+            said = f"At production size, two steps write one block.\n{paragraph('why', race.why)}"
+            return Finding(Check.VALUES, race.phrase, said)
+    return None
 
 
 _BY_PLACES = NotJudged(Check.VALUES, "only the places of operations can be compared")

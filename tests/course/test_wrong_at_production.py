@@ -31,6 +31,12 @@ DEAD = """@pl.when(pl.program_id(0) < 0)
 
 #: By title: a kata, a part of its solution, the text in its place, and words of the report.
 WRONG = {
+    "a sum over a dimension that is parallel there": (
+        "rms_norm_backward",
+        'dimension_semantics=("arbitrary",)',
+        'dimension_semantics=("parallel" if M > 4096 else "arbitrary",)',
+        "At production size, two steps write one block.",
+    ),
     "by the number of steps": (
         "row_softmax",
         STORED,

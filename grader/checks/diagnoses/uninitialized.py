@@ -269,12 +269,16 @@ def shared_by_parallel_steps(suspect: Suspect) -> Diagnosis | None:
 
     The trace alone shows it: whether the values are right is then a matter of luck.
     """
-    for axis in suspect.call.parallel if suspect.call else ():
-        steps = suspect.call.grid[axis] if suspect.call else None
-        for output in suspect.refs(Role.OUTPUT):
+    missed = len(suspect.written) < len(suspect.result.indices())
+    return written_by_parallel_steps(suspect.call, missed) if suspect.call else None
+
+
+def written_by_parallel_steps(call: KernelCall, missed: bool = False) -> Diagnosis | None:
+    """The same for a kernel's trace; some blocks of the output were `missed`."""
+    for axis in call.parallel:
+        for output in call.role(Role.OUTPUT):
             pipelined = output.space not in ("any", "hbm")  # else the kernel copies by hand
-            missed = len(suspect.written) < len(suspect.result.indices())
-            if pipelined and steps != 1 and axis not in output.axes:
+            if pipelined and call.grid[axis] != 1 and axis not in output.axes:
                 return Diagnosis(
                     f"grid dimension {axis} is not parallel: a race",
                     f"Grid dimension {axis} is marked parallel, but all its steps write to the "
