@@ -192,7 +192,7 @@ def _outside(fault: DmaFault) -> Words:
         "Pallas doesn't check this on a TPU by itself: the copy would read or overwrite whatever "
         "lies there.",
         _aligned(fault)
-        or "Start a copy only for a block that exists. If a step starts a later "
+        or "Start a copy only for a block that exists: look at its index. If a step starts a later "
         "step's copy, that needs a condition: pl.when(i + 1 < steps).",
     )
 
@@ -294,8 +294,8 @@ def nothing_there(faults: Sequence[DmaFault]) -> Diagnosis | None:
     return Diagnosis(
         f"{fault.part} read before anything was copied there",
         f"{fault.part} is read{line}{f' ({when})' if when else ''}, but until then no copy into it "
-        "was started and nothing was stored in it. Start the copies for the first step before the "
-        "loop: that is the prologue of a pipeline. Or if those elements don't count, mask them.",
+        "was started and nothing was stored in it. If those elements don't count, mask them. Else "
+        "start a copy into them before: a pipeline's prologue starts those of its first step.",
         vague=True,
     )
 

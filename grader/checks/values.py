@@ -43,15 +43,18 @@ from grader.checks.phrasing import (
 )
 from grader.verdict import Check, Finding
 from pallascope.model import (
+    BROKEN_PROMISE,
     Accident,
     Array,
     Clues,
+    DmaHazard,
     KernelCall,
     Lint,
     Mode,
     Observation,
     Operand,
     Reference,
+    Repaired,
     Role,
     Stage,
 )
@@ -134,14 +137,16 @@ def check(evidence: Evidence) -> Finding | None:
     if finding := devices_finding(faults, evidence.file):
         return finding
     if finding := copies_finding(evidence.observed.copy_faults, evidence.file, calls):
-        return finding
+        outside = any(one.hazard is DmaHazard.OUTSIDE for one in evidence.observed.copy_faults)
+        return _with_change(evidence, finding) if outside else finding
     problem = evidence.problem
     if problem is not None and problem.stage is Stage.RUN:
         if finding := copies_differ(faults, trace.outside if trace else ()):
             return finding
         if FOUND in problem.message and evidence.observed.complaints:  # they know who copied
             return _complained(evidence, calls)
-        return interpreter_finding(problem, evidence.file, calls, evidence.observed.devices)
+        found = interpreter_finding(problem, evidence.file, calls, evidence.observed.devices)
+        return _with_change(evidence, found) if "out of bounds" in found.phrase else found
     results = comparisons(evidence)
     judged = zip(_judged(evidence), results, strict=True)
     wrong = [(position, result) for position, result in judged if result.wrong.any()]
@@ -157,7 +162,8 @@ def check(evidence: Evidence) -> Finding | None:
     diagnosis = diagnosis or (no_steps(calls) if garbage else None)
     diagnosis = diagnosis or diagnose(_suspect(evidence, position, result, others))
     if complaints:
-        return _complained(evidence, calls, diagnosis)
+        found = _complained(evidence, calls, diagnosis)
+        return _with_change(evidence, found) if found.phrase == BROKEN_PROMISE else found
     if diagnosis is None or diagnosis.vague:
         known = known_mistake(results, evidence.resembles, diagnosis)
         if known is None and evidence.observed.unwritten:
@@ -194,6 +200,10 @@ def _repaired(evidence: Evidence, results: Sequence[Comparison]) -> Diagnosis | 
     )
     if not judged or not all(map(_is_right, results, map(in_float64, judged))):
         return None
+    return _change(repaired)
+
+
+def _change(repaired: Repaired) -> Diagnosis:
     said = f"line {repaired.line} {repaired.change}"
     return Diagnosis(
         f"right, if {said}",
@@ -201,6 +211,23 @@ def _repaired(evidence: Evidence, results: Sequence[Comparison]) -> Diagnosis | 
         "that you mean it, and that it doesn't just make up for another mistake.",
         tested=True,
     )
+
+
+def _with_change(evidence: Evidence, finding: Finding) -> Finding:
+    """An index out of bounds, told after the change that makes all results right, if there is one.
+
+    The launch itself may have no results.
+    """
+    if not (repaired := evidence.repaired()).change:
+        return finding
+    there = dataclasses.replace(
+        evidence, attempt=dataclasses.replace(evidence.observed, outputs=repaired.results)
+    )
+    if any(result.wrong.any() for result in comparisons(there)):
+        return finding
+    change = _change(repaired)
+    message = f"{finding.message}\n{paragraph('change', change.why)}"
+    return dataclasses.replace(finding, phrase=change.phrase, message=message)
 
 
 def _is_right(result: Comparison, values: Floats) -> bool:

@@ -28,7 +28,7 @@ from pallascope.kernels.block_samples import (
     Values,
     run_length,
 )
-from pallascope.kernels.cpu_runs import LaunchOnCpu, NotTried, Replacement, Spent
+from pallascope.kernels.cpu_runs import LaunchOnCpu, NotTried, OutOfBounds, Replacement, Spent
 from pallascope.kernels.edges_of_mosaic import replaced_by, rewriting
 from pallascope.kernels.jaxprs import (
     Site,
@@ -184,6 +184,8 @@ def first_repair(
             if (is_right := next(stricter, None)) is None:
                 return None
             trial.is_right = is_right
+    except OutOfBounds:
+        pass
     except NotTried:
         raise
     except Exception as error:  # of jax or numpy: only the interpreter has an operation

@@ -53,6 +53,10 @@ class NotTried(Exception):
     """A launch can't be computed operation by operation; the message says why."""
 
 
+class OutOfBounds(Exception):
+    """A launch has an index out of bounds."""
+
+
 class BlockDiffers(Exception):
     """A block of the output `at`, after its last step, differs from the expected one."""
 
@@ -104,7 +108,8 @@ class LaunchOnCpu(Evaluator):
     def results(self, by: Mapping[int, Replacement]) -> list[Values] | None:
         """The results with other equations in place of those of these ids; None if one is wrong.
 
-        Raises NotTried, Spent, and the exceptions of operations that can't be computed.
+        Raises NotTried, OutOfBounds, Spent, and the exceptions of operations that can't be
+        computed.
         """
         self._by = by
         try:
@@ -312,16 +317,16 @@ def _unwritten(ref: core.Var) -> _Buffer | None:
 
 
 def _index(index: Any, size: int) -> Any:
-    """A part of a dimension for numpy. Raises NotTried for an index out of bounds."""
+    """A part of a dimension for numpy. Raises OutOfBounds."""
     if hasattr(index, "stride"):
         start, count, stride = int(index.start), int(index.size), int(index.stride)
         if start < 0 or start + (count - 1) * stride >= size:
-            raise NotTried("it has an index out of bounds")
+            raise OutOfBounds
         return slice(start, start + (count - 1) * stride + 1, stride)
     if np.ndim(index):
         raise NotTried("it has arrays as indices")
     if not 0 <= int(index) < size:
-        raise NotTried("it has an index out of bounds")
+        raise OutOfBounds
     return int(index)
 
 

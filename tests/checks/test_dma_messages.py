@@ -275,9 +275,17 @@ def test_garbage_in_a_slot_is_no_fault_until_a_value_is_wrong() -> None:
     ("part", "shape", "says"),
     [
         ("x_hbm[2, 47:55]", (4, 48, 128), "47 isn't a multiple of 8"),
-        ("x_hbm[48:56, :]", (48, 128), "Start a copy only for a block that exists."),
-        ("x_hbm[5]", (4, 128), "Start a copy only for a block that exists."),
-        ("x_hbm[45:52]", (48, 128), "Start a copy only for a block that exists."),
+        (
+            "x_hbm[48:56, :]",
+            (48, 128),
+            "Start a copy only for a block that exists: look at its index.",
+        ),
+        ("x_hbm[5]", (4, 128), "Start a copy only for a block that exists: look at its index."),
+        (
+            "x_hbm[45:52]",
+            (48, 128),
+            "Start a copy only for a block that exists: look at its index.",
+        ),
     ],
 )
 def test_a_start_that_is_no_multiple_of_the_size_is_named(

@@ -21,6 +21,7 @@ from grader.sandbox.exception_reports import caught
 from grader.verdict import Check, Finding
 from pallascope.kernels import TracedLaunch
 from pallascope.model import (
+    BROKEN_PROMISE,
     ArrayType,
     Clues,
     FirstAccess,
@@ -165,6 +166,27 @@ def test_the_text_of_a_known_mistake_is_named_before_a_change_is_tried() -> None
 def test_a_change_is_tried_for_results_that_are_off_by_a_factor() -> None:
     given = evidence(attempt(0.3 * Y))
     assert told(given).startswith("off by the same factor: 0.3")
+    assert told(replace(given, repaired=lambda: REPAIRED)).startswith("right, if line 12")
+
+
+@pytest.mark.parametrize(
+    ("repaired", "named"),
+    [(REPAIRED, True), (replace(REPAIRED, results=(array(3 * X),)), False), (Repaired(), False)],
+)
+def test_a_change_is_told_after_an_index_out_of_bounds(repaired: Repaired, named: bool) -> None:
+    message = 'Out-of-bounds block index (4, 0) for input "x_ref" in iteration (4,) on device 0'
+    problem = Problem(Stage.RUN, "IndexError", message, LINE)
+    tried = replace(attempt(problem=problem), outputs=())
+    said = told(replace(evidence(tried), repaired=lambda: repaired))
+    phrase = "right, if line 12 had <= instead of <"
+    assert said.startswith(phrase if named else "x_ref: block index (4, 0) is out of bounds")
+    assert "x_ref returns (4, 0)" in said
+    assert ("the grader has tried it" in said) is named
+
+
+def test_a_change_is_told_after_a_false_promise() -> None:
+    given = evidence(attempt(noise(), complaints=(f"{BROKEN_PROMISE}: 3 isn't.",)))
+    assert told(given).startswith(f"{BROKEN_PROMISE}\n")
     assert told(replace(given, repaired=lambda: REPAIRED)).startswith("right, if line 12")
 
 
