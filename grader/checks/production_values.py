@@ -20,7 +20,9 @@ from grader.checks.compare import (
     average_error,
     explained_error,
 )
+from grader.checks.device_messages import devices_finding
 from grader.checks.diagnoses.uninitialized import written_by_parallel_steps
+from grader.checks.dma_messages import copies_finding
 from grader.checks.evidence import Evidence, TpuEvidence
 from grader.checks.exceptions import accident_finding, interpreter_finding
 from grader.checks.phrasing import listed, number, paragraph
@@ -83,7 +85,7 @@ def _compared(evidence: TpuEvidence) -> Finding | NotJudged | None:
         why = f"the solution's values at production size can't be computed: {par.why_not}"
         return NotJudged(Check.VALUES, f"{why}. Its answer key needs smaller sizes in [values]")
     own = evidence.own_sample()
-    if found := _ends_early(evidence, own):
+    if found := _faulty_copies(evidence, own) or _ends_early(evidence, own):
         told = f"{_where(evidence)}:\n{found.message}"
         return dataclasses.replace(found, check=Check.VALUES, message=told)
     if why := _unknown(own, par):
@@ -109,6 +111,15 @@ def _compared(evidence: TpuEvidence) -> Finding | NotJudged | None:
         ):
             return finding
     return None
+
+
+def _faulty_copies(evidence: Evidence, own: BlockSample | Accident) -> Finding | None:
+    """A fault of copies that a launch starts by itself, such as a wait that comes too late."""
+    if isinstance(own, Accident):
+        return None
+    return devices_finding(own.device_faults, evidence.file) or copies_finding(
+        own.copy_faults, evidence.file
+    )
 
 
 def _unknown(own: BlockSample | Accident, par: BlockSample) -> str:

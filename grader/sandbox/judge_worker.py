@@ -483,15 +483,31 @@ def _followed(question: FollowBlocks) -> LaunchMotion:
 
 
 def _sampled(question: SampleBlocks) -> BlockSample:
-    """A few blocks of the results."""
-    with exception_reports.caught(question.source, Stage.RUN) as caught, _surroundings(question):
+    """A few blocks of the results, and the faults of copies, if the launch runs as a whole."""
+    copies = CopyWatch(question.source)
+    log = DeviceFaultLog(question.source, question.device.mesh)
+    meshed = watching_devices(log) if question.device.mesh else contextlib.nullcontext()
+    found = BlockSample()
+    with (
+        exception_reports.caught(question.source, Stage.RUN) as caught,
+        _surroundings(question),
+        watching_copies(copies),
+        meshed,
+    ):
         launch = launch_of(question)
         inputs = [
             to_numpy(array) if array.data or 0 in array.shape else (to_numpy(values), array.shape)
             for array, values in zip(question.inputs, question.contents, strict=True)
         ]
-        return launch.block_sample(inputs, question.seed, question.device.mesh, question.targets)
-    return BlockSample(problem=caught.problem)
+        found = launch.block_sample(inputs, question.seed, question.device.mesh, question.targets)
+        if question.device.mesh:
+            log.finish()
+    return dataclasses.replace(
+        found,
+        problem=caught.problem,
+        copy_faults=tuple(copies.faults),
+        device_faults=tuple(log.faults),
+    )
 
 
 def _warm(question: Warm) -> Warmed | Problem:

@@ -367,12 +367,15 @@ class BlockSample:
 
     `why_not` is the reason if no element could be computed, and `problem` the exception of a run.
     `too_long`: the launch only runs as a whole, and that takes too long, as for some right kernels.
+    A run as a whole finds `copy_faults`, and `device_faults` between the chips of a mesh.
     """
 
     results: tuple[ResultSample, ...] = ()
     why_not: str = ""
     problem: Problem | None = None
     too_long: bool = False
+    copy_faults: tuple[DmaFault, ...] = ()
+    device_faults: tuple[DeviceFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,12 @@ WRONG = {
         'dimension_semantics=("parallel" if M > 4096 else "arbitrary",)',
         "At production size, two steps write one block.",
     ),
+    "a wait that comes too late there": (
+        "right_permute",
+        "    pl.semaphore_wait(begun, 2)\n",
+        "    pl.semaphore_wait(begun, 2 if x_ref.shape[0] < 999 else 1)\n",
+        "writes to another device before it is known to have begun",
+    ),
     "by the number of steps": (
         "row_softmax",
         STORED,
