@@ -70,8 +70,12 @@ def known_mistake(
     results: Sequence[Comparison],
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str],
     diagnosis: Diagnosis | None,
+    is_mistake: Callable[[], bool] = lambda: False,
 ) -> Diagnosis | None:
-    """The diagnosis of wrong results; it names a known mistake if that has the same results."""
+    """The diagnosis of wrong results; it names a known mistake if that has the same results.
+
+    If few values are wrong, the mistake is only possible, unless the learner's text is its own.
+    """
 
     def agree(outputs: tuple[Array, ...]) -> bool:
         return len(outputs) == len(results) and all(map(alike, results, outputs))
@@ -80,7 +84,7 @@ def known_mistake(
     if not title:
         return diagnosis
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
-    if few_values(results):
+    if few_values(results) and not is_mistake():
         too = f"A kernel that {title} has this result, too."
         if diagnosis is None or diagnosis.guess:
             few = "But few values are wrong, so other mistakes may have the same result."
@@ -165,7 +169,7 @@ def check(evidence: Evidence) -> Finding | None:
         found = _complained(evidence, calls, diagnosis)
         return _with_change(evidence, found) if found.phrase == BROKEN_PROMISE else found
     if diagnosis is None or diagnosis.vague:
-        known = known_mistake(results, evidence.resembles, diagnosis)
+        known = known_mistake(results, evidence.resembles, diagnosis, evidence.is_mistake)
         if known is None and evidence.observed.unwritten:
             diagnosis = of_unwritten(evidence.observed.unwritten, calls)
         elif known is not diagnosis or (known and known.tested):

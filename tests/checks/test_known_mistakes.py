@@ -88,6 +88,8 @@ def test_few_values_dont_prove_a_mistake(value: float) -> None:
     assert told
     assert told.phrase == "perhaps your kernel adds"
     assert "exactly" not in told.why
+    told = known_mistake([comparison(alone)], lambda _: "adds", None, lambda: True)
+    assert told == Diagnosis("your kernel adds", "Your result matches that mistake exactly.")
 
 
 def test_a_change_is_tried_where_few_values_are_wrong() -> None:
