@@ -169,21 +169,35 @@ def check(evidence: Evidence) -> Finding | None:
         found = _complained(evidence, calls, diagnosis)
         return _with_change(evidence, found) if found.phrase == BROKEN_PROMISE else found
     if diagnosis is None or diagnosis.vague:
-        known = known_mistake(results, evidence.resembles, diagnosis, evidence.is_mistake)
-        if known is None and evidence.observed.unwritten:
-            diagnosis = of_unwritten(evidence.observed.unwritten, calls)
-        elif known is not diagnosis or (known and known.tested):
-            # Several mistakes may have the same result in this case; a change names the line.
-            sure = known is None or (not known.guess and evidence.is_mistake())
-            diagnosis = (None if sure else _repaired(evidence, results)) or known
-        else:
-            unsure = diagnosis is None or diagnosis.guess or diagnosis.symptom or garbage
-            tested = _tested(evidence, position, result)
-            diagnosis = tested or (_repaired(evidence, results) if unsure else None) or diagnosis
+        diagnosis = _tested_cause(evidence, position, results, diagnosis)
     elif diagnosis.symptom and (change := _repaired(evidence, results)):
         why = f"{change.why} As it is, {diagnosis.phrase}."
         diagnosis = dataclasses.replace(change, why=why)
     return _finding(evidence, result, diagnosis)
+
+
+def _tested_cause(
+    evidence: Evidence, position: int, results: list[Comparison], diagnosis: Diagnosis | None
+) -> Diagnosis | None:
+    """A cause that was tested, in the place of a vague diagnosis; else that diagnosis."""
+    result = results[_judged(evidence).index(position)]
+    known = known_mistake(results, evidence.resembles, diagnosis, evidence.is_mistake)
+    if known is None and evidence.observed.unwritten:
+        trace = evidence.observed.trace
+        return of_unwritten(evidence.observed.unwritten, trace.calls if trace else ())
+    if known is not diagnosis or (known and known.tested):
+        # Several mistakes may have the same result in this case; a change names the line.
+        sure = known is None or (not known.guess and evidence.is_mistake())
+        return (None if sure else _repaired(evidence, results)) or known
+    if tested := _tested(evidence, position, result):
+        return tested
+    if diagnosis and diagnosis.symptom:
+        change = _repaired(evidence, results)
+        why = f"{diagnosis.why} {change.why}" if change else diagnosis.why
+        return dataclasses.replace(diagnosis, why=why)
+    garbage = np.isnan(result.actual[result.wrong]).any() or result.dtype not in ROUNDOFF
+    unsure = diagnosis is None or diagnosis.guess or garbage
+    return (_repaired(evidence, results) if unsure else None) or diagnosis
 
 
 def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis | None:
