@@ -160,7 +160,8 @@ def _untested_place(evidence: TpuEvidence) -> Finding | None:
     for place, numbers in _numbers_by_place(trace.places).items():
         known = [case[place] for case in hidden if place in case]
         same = len(known) == len(hidden) and all(each == known[0] for each in known)
-        if not known or (same and not numbers <= known[0]):
+        # An unrolled loop, or a place in several kernels, has several numbers.
+        if not known or (same and len(known[0]) == 1 and not known[0] <= numbers):
             lines.append(place[0])
     if not lines:
         return None

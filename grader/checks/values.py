@@ -232,9 +232,8 @@ def _change(repaired: Repaired) -> Diagnosis:
 
 
 def _with_change(evidence: Evidence, finding: Finding) -> Finding:
-    """An index out of bounds, told after the change that makes all results right, if there is one.
-
-    The launch itself may have no results.
+    """An index out of bounds or a false promise, and the change that makes all results right, if
+    there is one. The launch itself may have no results.
     """
     if not (repaired := evidence.repaired()).change:
         return finding
@@ -244,8 +243,9 @@ def _with_change(evidence: Evidence, finding: Finding) -> Finding:
     if any(result.wrong.any() for result in comparisons(there)):
         return finding
     change = _change(repaired)
+    phrase = change.phrase if finding.phrase == BROKEN_PROMISE else finding.phrase
     message = f"{finding.message}\n{paragraph('change', change.why)}"
-    return dataclasses.replace(finding, phrase=change.phrase, message=message)
+    return dataclasses.replace(finding, phrase=phrase, message=message)
 
 
 def _is_right(result: Comparison, values: Floats) -> bool:

@@ -55,6 +55,7 @@ def followed(line: str, advice: str) -> Iterator[str]:
         sign = rf"(?<![<>=+*/-]){re.escape(found['old'])}(?![<>=+*/-])"
         for place in re.finditer(sign, line):
             yield line[: place.start()] + found["new"] + line[place.end() :]
+        yield line.replace(f"jnp.{found['old']}(", f"jax.lax.{found['new']}(")
     elif "(+=)" in advice:
         yield line.replace("] = ", "] += ", 1)
     elif found := re.match(r"counted along dimension (?P<new>\d) instead of (?P<old>\d)", advice):
