@@ -60,7 +60,7 @@ from pallascope.model import (
 )
 from pallascope.tools.arrays import in_float64
 
-#: So many different numbers, wrong in the same way, can't have two causes.
+#: So many different numbers, wrong in the same way, hardly have two causes.
 LEAST_NUMBERS = 2
 #: A mistake's result is at least this many times nearer to the learner's than the right one is.
 NEARER = 8
@@ -74,7 +74,8 @@ def known_mistake(
 ) -> Diagnosis | None:
     """The diagnosis of wrong results; it names a known mistake if that has the same results.
 
-    If few values are wrong, the mistake is only possible, unless the learner's text is its own.
+    If the wrong elements hold few different numbers, the mistake is only possible, unless the file
+    has its text.
     """
 
     def agree(outputs: tuple[Array, ...]) -> bool:
@@ -84,10 +85,12 @@ def known_mistake(
     if not title:
         return diagnosis
     phrase, same = f"your kernel {title}", "Your result matches that mistake exactly"
-    if few_values(results) and not is_mistake():
+    if few_numbers(results) and not is_mistake():
         too = f"A kernel that {title} has this result, too."
         if diagnosis is None or diagnosis.guess:
-            few = "But few values are wrong, so other mistakes may have the same result."
+            few = (
+                "But it shows hardly any different numbers, so other mistakes may have it as well."
+            )
             return Diagnosis(f"perhaps {phrase}", f"{too} {few}", guess=True)
         return dataclasses.replace(diagnosis, why=f"{diagnosis.why} {too}", guess=True)
     if diagnosis is None or diagnosis.guess:
@@ -95,7 +98,7 @@ def known_mistake(
     return dataclasses.replace(diagnosis, phrase=phrase, why=f"{same}: {diagnosis.phrase}.")
 
 
-def few_values(results: Sequence[Comparison]) -> bool:
+def few_numbers(results: Sequence[Comparison]) -> bool:
     """Whether wrong elements are NaN, zeros or one number: many mistakes have such results."""
     wrong = np.concatenate([result.actual[result.wrong] for result in results])
     numbers = np.unique(wrong[np.isfinite(wrong)])

@@ -29,7 +29,7 @@ from pallascope.kernels.block_samples import (
     run_length,
 )
 from pallascope.kernels.cpu_runs import LaunchOnCpu, NotTried, OutOfBounds, Replacement, Spent
-from pallascope.kernels.edges_of_mosaic import replaced_by, rewriting
+from pallascope.kernels.edges_of_mosaic import rewriting
 from pallascope.kernels.jaxprs import (
     Site,
     array_struct,
@@ -48,6 +48,7 @@ from pallascope.kernels.possible_changes import (
     is_index,
     is_store,
     only,
+    other_literals,
     simple_changes,
     with_function,
 )
@@ -122,12 +123,12 @@ class _Found:
         single: list[Repair] = []
         for (_, line, change), every in sorted(self._by.items(), key=lambda each: each[0]):
             all_of_line = tuple(itertools.chain(*every))
-            each = [Repair(change, line, together) for together in every]
+            alone = [Repair(change, line, together) for together in every]
             if len({id(eqn) for eqn, _ in all_of_line}) == len(all_of_line):
                 yield Repair(change, line, all_of_line)
-                single += each if len(each) > 1 else []
-            else:
-                yield from each
+                single += alone if len(alone) > 1 else []
+            else:  # several changes of one operation with the same words
+                yield from alone
         yield from single
 
 
@@ -350,10 +351,10 @@ def _reduced(
 def _spread_out(invars: Sequence[Any], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
     """An operation on elements whose operands get the same shape."""
 
-    def function(_: object, *operands: Any) -> list[Any]:
-        return [eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)]
+    def function(*operands: Any) -> Any:
+        return eqn.primitive.bind(*jnp.broadcast_arrays(*operands), **eqn.params)
 
-    return [replaced_by(eqn, function, invars=list(invars), params={})]
+    return with_function(function, eqn, invars)
 
 
 # ---- two variables ----
@@ -457,14 +458,9 @@ def _other_numbers_of_map(
     """A size of the grid in the place of a number that an index map uses."""
     eqns = [site.eqn for site in sites(index_map, inner=lambda _: ())]
     for place, eqn in enumerate(eqns):
-        for at, old in enumerate(eqn.invars):
-            if not isinstance(old, core.Literal) or np.ndim(old.val) or old.val < 2:
-                continue
-            for size in dict.fromkeys(n for n in grid if n not in (0, old.val)):
-                new = core.Literal(np.asarray(size, array_struct(old).dtype), old.aval)
-                invars = [new if n == at else atom for n, atom in enumerate(eqn.invars)]
-                others = [*eqns[:place], eqn.replace(invars=invars), *eqns[place + 1 :]]
-                yield f"had {size} instead of {int(old.val)}", index_map.replace(eqns=others)
+        for change, invars in other_literals(eqn, [size for size in grid if size]):
+            others = [*eqns[:place], eqn.replace(invars=invars), *eqns[place + 1 :]]
+            yield change, index_map.replace(eqns=others)
 
 
 def _with_index_map(at: int, index_map: core.Jaxpr, kernel: core.JaxprEqn) -> list[core.JaxprEqn]:

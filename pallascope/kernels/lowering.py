@@ -148,7 +148,6 @@ def _box(count: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-_TRACES_KERNEL = "_trace_kernel_to_jaxpr"
 _TRACED_FOR: ContextVar[Backend | None] = ContextVar("traced_for", default=None)
 
 
@@ -184,21 +183,16 @@ def _install() -> None:
 
     from pallascope.kernels.jax_internals import pallas_call, xla_bridge
 
-    usual_trace = getattr(pallas_call, _TRACES_KERNEL, None)
-    if usual_trace is None:
-        raise UnsupportedJax(f"{pallas_call.__name__}.{_TRACES_KERNEL}")
-    by = functools.wraps(usual_trace)(functools.partial(_with_own_lines, usual_trace))
-    setattr(pallas_call, _TRACES_KERNEL, by)
-
-    for name, ours, others in (
-        ("get_backend", _get_backend, backend),
-        ("local_devices", _local_devices, jax),
+    for home, name, ours, others in (
+        (xla_bridge, "get_backend", _get_backend, (backend,)),
+        (xla_bridge, "local_devices", _local_devices, (jax,)),
+        (pallas_call, "_trace_kernel_to_jaxpr", _with_own_lines, ()),
     ):
-        if (usual := getattr(xla_bridge, name, None)) is None:
-            raise UnsupportedJax(f"{xla_bridge.__name__}.{name}")
+        if (usual := getattr(home, name, None)) is None:
+            raise UnsupportedJax(f"{home.__name__}.{name}")
         replacement = functools.wraps(usual)(functools.partial(ours, usual))
-        setattr(xla_bridge, name, replacement)
-        setattr(others, name, replacement)
+        for module in (home, *others):
+            setattr(module, name, replacement)
 
 
 def _with_own_lines(usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -159,8 +159,12 @@ def _is_one_minus(eqn: core.JaxprEqn) -> bool:
     return _is_float(eqn.outvars[0]) and any(isinstance(each, core.Literal) for each in eqn.invars)
 
 
-def with_function(function: Callable[..., jax.Array], eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    return [replaced_by(eqn, lambda _, *operands: [function(*operands)], params={})]
+def with_function(
+    function: Callable[..., Any], eqn: core.JaxprEqn, operands: Sequence[Any] | None = None
+) -> list[core.JaxprEqn]:
+    """An equation with a function's result, of its own operands or of others of any shape."""
+    invars = eqn.invars if operands is None else list(operands)
+    return [replaced_by(eqn, lambda _, *given: [function(*given)], invars=invars, params={})]
 
 
 #: By the name of a function of jax.numpy: the change in words, and the function in its place.
@@ -354,13 +358,18 @@ _OF_PRODUCTS = (
 )
 
 
+def _makers(site: Site) -> dict[int, core.JaxprEqn]:
+    """By a variable's id: the equation before this one, in the same jaxpr, that computes it."""
+    before = itertools.takewhile(lambda other: other is not site.eqn, site.jaxpr.eqns)
+    return {id(var): other for other in before for var in other.outvars}
+
+
 def _one_more_factor(site: Site, names: Names, file: str) -> Iterator[Change]:
     """A factor of a variable; also an unnamed one of a Ref's old contents in a sum."""
     eqn = site.eqn
     if eqn.primitive.name not in _OF_PRODUCTS or not _is_float(eqn.outvars[0]):
         return
-    before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
-    makers = {id(var): other for other in before for var in other.outvars}
+    makers = _makers(site)
     for at, old in enumerate(eqn.invars):
         told, maker = names.of_atom(site, old), makers.get(id(old))
         if is_store(eqn):
@@ -456,7 +465,7 @@ def _other_entries(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> I
         for at, index in enumerate(eqn.invars[1:], 1):
             if is_index(index):
                 for sign, primitive in _NEXT.items():
-                    by = functools.partial(_with_next, at, primitive)
+                    by = functools.partial(_with_number, at, primitive, 1)
                     yield 12, f"read {told} at the index {sign} 1", by
     elif eqn.primitive.name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq"):
         for at, index in enumerate(eqn.invars):
@@ -466,7 +475,7 @@ def _other_entries(site: Site, names: Names, kernel: core.Jaxpr, file: str) -> I
             if calls_of_libraries(site, file):
                 continue
             for sign, primitive in _NEXT.items():
-                by = functools.partial(_with_next, at, primitive)
+                by = functools.partial(_with_number, at, primitive, 1)
                 yield 12, f"had {name} {sign} 1 instead of {name}", by
             for ref in tables:
                 entry = f"{names.of_atom(site, ref)}[{name}]"
@@ -485,16 +494,19 @@ def _is_table(ref: core.Var) -> bool:
 
 
 def is_index(atom: Any) -> bool:
+    """Whether a value is a single int32."""
     struct = array_struct(atom)
     return not struct.shape and struct.dtype == np.int32
 
 
-def _with_next(at: int, primitive: core.Primitive, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """An operation on the number after, or before, an index."""
+def _with_number(
+    at: int, primitive: core.Primitive, number: int, eqn: core.JaxprEqn
+) -> list[core.JaxprEqn]:
+    """An operation on an index plus a number, minus it, or times it."""
     aval = eqn.invars[at].aval
-    other, one = core.Var(aval), core.Literal(np.int32(1), aval)
+    other, literal = core.Var(aval), core.Literal(np.int32(number), aval)
     plain: dict[str, Any] = {"outvars": [other], "params": {}, "effects": frozenset()}
-    moved = eqn.replace(primitive=primitive, invars=[eqn.invars[at], one], **plain)
+    moved = eqn.replace(primitive=primitive, invars=[eqn.invars[at], literal], **plain)
     return [moved, eqn.replace(invars=[*eqn.invars[:at], other, *eqn.invars[at + 1 :]])]
 
 
@@ -521,8 +533,7 @@ def _other_parentheses(site: Site, names: Names) -> Iterator[Change]:
     name = eqn.primitive.name
     if name not in (*_SUMS, *_SCALINGS) or not _is_float(eqn.outvars[0]):
         return
-    before = itertools.takewhile(lambda other: other is not eqn, site.jaxpr.eqns)
-    makers = {id(var): other for other in before for var in other.outvars}
+    makers = _makers(site)
     for at, operand in enumerate(eqn.invars):
         maker = makers.get(id(operand))
         if maker is None or len(maker.invars) != 2:
@@ -541,13 +552,6 @@ def _other_parentheses(site: Site, names: Names) -> Iterator[Change]:
                 yield 10, f"{_SCALINGS[inner]} the whole {_SUMS[name]} by {factor}", by
 
 
-def _bound(eqn: core.JaxprEqn, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """An equation with the result of `eqn`, and of which numpy may spread the operands."""
-    return [
-        replaced_by(eqn, lambda _, *given: [function(*given)], invars=list(operands), params={})
-    ]
-
-
 def _scaling(name: str) -> Callable[[Any, Any], Any]:
     return jnp.multiply if name == "mul" else jnp.divide
 
@@ -564,7 +568,7 @@ def _only_a_term(at: int, kept: int, maker: core.JaxprEqn, eqn: core.JaxprEqn) -
         scaled = [scale(term, factor) if n == kept else term for n, term in enumerate(terms)]
         return total(*scaled)
 
-    return _bound(eqn, function, [eqn.invars[1 - at], *maker.invars])
+    return with_function(function, eqn, [eqn.invars[1 - at], *maker.invars])
 
 
 def _the_whole_sum(at: int, scaled: int, maker: core.JaxprEqn, eqn: core.JaxprEqn) -> Any:
@@ -575,7 +579,7 @@ def _the_whole_sum(at: int, scaled: int, maker: core.JaxprEqn, eqn: core.JaxprEq
         return scale(total(term, other) if at == 0 else total(other, term), factor)
 
     operands = [maker.invars[1 - scaled], maker.invars[scaled], eqn.invars[1 - at]]
-    return _bound(eqn, function, operands)
+    return with_function(function, eqn, operands)
 
 
 #: The most numbers that are tried in the place of another.
@@ -594,30 +598,25 @@ def _other_numbers(
         return
     shapes = (array_struct(ref).shape for ref in kernel.invars if hasattr(ref.aval, "inner_aval"))
     sizes = dict.fromkeys(size for size in (*grid, *itertools.chain(*shapes)) if size > 1)
-    for at, old in enumerate(eqn.invars):
-        if isinstance(old, core.Literal) and np.ndim(old.val) == 0 and old.val > 1:
-            for size in itertools.islice((n for n in sizes if n != old.val), _MOST_NUMBERS):
-                new = core.Literal(np.asarray(size, array_struct(old).dtype), old.aval)
-                invars = [new if n == at else atom for n, atom in enumerate(eqn.invars)]
-                yield (
-                    15,
-                    f"had {size} instead of {int(old.val)}",
-                    functools.partial(_with, invars=invars),
-                )
-        elif name in ("add", "sub") and is_index(old) and (told := names.of_atom(site, old)):
+    for change, invars in other_literals(eqn, list(itertools.islice(sizes, _MOST_NUMBERS))):
+        yield 15, change, functools.partial(_with, invars=invars)
+    for at, index in enumerate(eqn.invars):
+        if name in ("add", "sub") and is_index(index) and (told := names.of_atom(site, index)):
             for size in itertools.islice(sizes, _MOST_NUMBERS):
-                factor = core.Literal(np.int32(size), old.aval)
-                by = functools.partial(_with_factor, at, factor)
+                by = functools.partial(_with_number, at, lax.mul_p, size)
                 yield 16, f"had {told} * {size} instead of {told}", by
 
 
-def _with_factor(at: int, factor: core.Literal, eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    product = core.Var(eqn.invars[at].aval)
-    plain: dict[str, Any] = {"outvars": [product], "params": {}, "effects": frozenset()}
-    return [
-        eqn.replace(primitive=lax.mul_p, invars=[eqn.invars[at], factor], **plain),
-        eqn.replace(invars=[product if n == at else atom for n, atom in enumerate(eqn.invars)]),
-    ]
+def other_literals(eqn: core.JaxprEqn, sizes: Sequence[int]) -> Iterator[tuple[str, list[Any]]]:
+    """These sizes in the place of numbers above 1: in words, and the operands."""
+    for at, old in enumerate(eqn.invars):
+        if not isinstance(old, core.Literal) or np.ndim(old.val) or old.val < 2:
+            continue
+        for size in sizes:
+            if size != old.val:
+                new = core.Literal(np.asarray(size, array_struct(old).dtype), old.aval)
+                invars = [*eqn.invars[:at], new, *eqn.invars[at + 1 :]]
+                yield f"had {size} instead of {int(old.val)}", invars
 
 
 def _in_some_steps(site: Site, names: Names, grid: Sequence[int]) -> Iterator[Change]:
@@ -664,4 +663,4 @@ def _on_steps(
             return eqn.primitive.bind(*operands, **eqn.params)
         return jnp.asarray(operands[kept], array_struct(eqn.outvars[0]).dtype)
 
-    return [asked, *_bound(eqn, function, [number, *eqn.invars])]
+    return [asked, *with_function(function, eqn, [number, *eqn.invars])]

@@ -539,6 +539,7 @@ def places(*lines: int) -> frozenset[OperationPlace]:
         ([places(1, 3) | {OperationPlace(2, 8)}], "uses parts of line 2, or numbers in it, at"),
         ([places(1, 3) | {OperationPlace(2, 0, ("1.0",))}] * 2, "uses parts of line 2, or"),
         ([places(1, 3) | {OperationPlace(2, 0, (n,))} for n in ("1.0", "2.0")], ""),
+        ([places(1, 3) | {OperationPlace(2, 0, (n,)) for n in ("1.0", "2.0")}] * 2, ""),
         ([], ""),
     ],
 )

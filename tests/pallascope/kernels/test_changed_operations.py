@@ -726,6 +726,7 @@ def blocks(index_map: Callable[..., Any]) -> TracedLaunch:
     [
         (lambda i, j: (i, i), "returned (i, j) instead of (i, i)"),
         (lambda i, j: (0, j), "returned (i, j) instead of (0, j)"),
+        (lambda i, j: (j, j), "returned (i, j) instead of (j, j)"),
         (lambda i, j: ((i * 2 + j // 4) // 4, j), "had 2 instead of 4"),
         (lambda i, j: (j // 2, i), ""),
         (lambda i, j: (1 - i, j), ""),
@@ -818,5 +819,23 @@ def test_random_bits_are_not_tried() -> None:
         launch(draws).first_repair([X], [X], [close], SOURCE)
 
 
+def sum_of_rows(x_ref: Any, o_ref: Any, factor: int = 1) -> None:
+    step = pl.program_id(0)
+
+    @pl.when(step == 0)
+    def _() -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    o_ref[...] += x_ref[pl.ds(step * factor if factor > 1 else step, 1)]
+
+
+def sum_of_rows_outside(x_ref: Any, o_ref: Any) -> None:
+    sum_of_rows(x_ref, o_ref, 8)
+
+
 def test_an_index_out_of_bounds_is_wrong() -> None:
+    wanted = launch(sum_of_rows, (4,)).run([X], Mode.STRICT)
+    found = launch(sum_of_rows_outside, (4,)).first_repair([X], wanted, [close], SOURCE)
+    assert found
+    assert found[0].change == "had no * 8"
     assert launch(reads_outside, (4,)).first_repair([X], [X[:, :BLOCK]], [close], SOURCE) is None

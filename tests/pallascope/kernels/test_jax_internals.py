@@ -95,9 +95,11 @@ ATTRIBUTES = {
     "linear_util": "wrap_init",
     "mlir": "lower_fun register_lowering",
     "mosaic_primitives": "prng_random_bits_p prng_seed_p stochastic_round_p",
+    "pallas_call": "_trace_kernel_to_jaxpr",
     "prng": "random_bits_impl_base random_bits_p random_unwrap",
     "race_detection_state": "RaceDetectionState",
     "runtime_tokens": "clear",
+    "source_info_context": "context",
     "thread_map": "_run_jaxpr",
     "tpu_interpreter": (
         "DMA TOKEN_SHAPE_DTYPE _get_grid_point _get_parallel_dim_semantics "
