@@ -5,32 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from pallascope.model import Finding, NotJudged
 from pallascope.model.observations import Mode
 
 MAX_STARS = 3
 #: Follows the text of a case of production size.
 PRODUCTION_NOTE = "of production size"
-
-
-class Check(enum.Enum):
-    """One rung of the ladder: a check that a kernel must pass on a hidden case."""
-
-    RUNS = "runs"
-    CONTRACT = "contract"
-    OWN_WORK = "own_work"
-    PALLAS_USED = "pallas_used"
-    PREDICTIONS = "predictions"
-    PLANTED = "planted"
-    VALUES = "values"
-    RANDOM = "random"
-    BLOCKS = "blocks"
-    LOWERS = "lowers"
-    COMPILES = "compiles"
-    COST = "cost"
-
-    @property
-    def title(self) -> str:
-        return self.value.replace("_", " ")
 
 
 class State(enum.Enum):
@@ -90,33 +70,6 @@ class Case:
         sizes = [f"{name}={size}" for name, size in self.sizes.items()]
         description = ", ".join([*sizes, f"dtype={self.dtype}"])
         return f"{description} ({PRODUCTION_NOTE})" if self.production else description
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Why a check failed: a phrase for a table cell, and the whole explanation.
-
-    `full` is an exception's whole traceback, which -vv shows.
-    """
-
-    check: Check
-    phrase: str
-    message: str
-    full: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NotJudged:
-    """A rung that could not be judged, and why. Its star and those above it are not given.
-
-    No fault of the kernel is known.
-    """
-
-    check: Check
-    why: str
-
-    def __str__(self) -> str:
-        return f"not judged: {self.check.title} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,10 @@ tools           arrays and frozen values as bytes, text, Python files
 kernels         a function's kernels as data; the strict interpreter; a traced launch as bytes
 tpu             the TPU's compiler, its schedule executed, predicted times, advice
 gpu             Mosaic GPU kernels: followed, interpreted, compiled, run
+
+runs            traced launches run in a process without their files
+checks          what is wrong with a launch, and why, in messages for its author
+testing         tests of kernels: Pallas.check, .accepted, .cost, for any test runner
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ ROWS = (
     ("pallascope.kernels",),
     ("pallascope.tpu",),
     ("pallascope.gpu",),
+    ("pallascope.checks", "pallascope.runs"),
     ("grader.verdict", "grader.tools"),
     ("grader.exercise",),
     ("grader.checks", "grader.sandbox", "grader.record"),

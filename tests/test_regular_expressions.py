@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from grader.checks.exception_advice import exception_advice
-from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
+from pallascope.checks.exception_advice import exception_advice
 from pallascope.model import Problem, SourceLine, Stage
+from pallascope.runs.questions import KIND_LIMIT, MESSAGE_LIMIT
 from tests.support.regular_expressions import Search, every_search, worst_cases
 
 #: Where texts are as long as a file: submissions, answers, ledgers.

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pallascope.runs.launch_runs import trace_argument
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -128,7 +130,7 @@ def _measured(kata: Kata) -> Measured:
     case = production_case(kata)
     solution = load_module(kata.solution)
     reference = specs.reference(solution, kata.name, case, evaluated=False)
-    inputs = [specs.trace_argument(array) for array in reference.inputs]
+    inputs = [trace_argument(array) for array in reference.inputs]
     spec, keywords = specs.spec_of(solution, kata.name, case)
     launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
     kernels = predictions(launch, *inputs, chip=CHIP)

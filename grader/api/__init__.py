@@ -12,7 +12,8 @@ from grader.exercise.key_tables import KeyProblem
 from grader.sandbox.isolation import Isolation, NotIsolated
 from grader.sandbox.launch_client import BrokenKata
 from grader.sandbox.launcher import SandboxError
-from grader.verdict import Cost, Finding, Grade, NotJudged, State
+from grader.verdict import Cost, Grade, State
+from pallascope.model import Finding, NotJudged
 
 __all__ = [
     "BrokenKata",

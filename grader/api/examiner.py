@@ -31,18 +31,8 @@ from grader.sandbox.launch_client import WorkerQueues
 from grader.sandbox.time_limits import DEFAULT_SECONDS
 from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.tools.git import blob_id
-from grader.verdict import (
-    MAX_STARS,
-    Case,
-    Check,
-    Conditions,
-    Cost,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
-from pallascope.model import Mode
+from grader.verdict import MAX_STARS, Case, Conditions, Cost, Grade, State
+from pallascope.model import Check, Finding, Mode, NotJudged
 from pallascope.tools import codec
 from pallascope.tools.text import did_you_mean
 from pallascope.tools.versions import versions

@@ -21,7 +21,8 @@ from grader.batch.scores import Scored, Scores, by_track
 from grader.batch.store import Store, Terms, key_of
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata
-from grader.verdict import Check, State
+from grader.verdict import State
+from pallascope.model import Check
 from pallascope.tools.versions import versions
 
 

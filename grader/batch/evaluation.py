@@ -21,8 +21,8 @@ from grader.api import Examiner, ExaminerPool, Report
 from grader.batch.samples import NoSample, is_code, source_in
 from grader.exercise.cases import random_seed
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import BEGIN, END, regions
 from grader.exercise.repository import matching
+from pallascope.tools.regions import BEGIN, END, regions
 from pallascope.tpu.chips import DEFAULT, chips_with_cores
 
 RULES = f"""\

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from grader.exercise.catalog import MAX_GRADED_BYTES, Kata
-from grader.exercise.regions import (
+from pallascope.tools.regions import (
     BEGIN,
     RegionError,
     fill_dedented,

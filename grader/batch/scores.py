@@ -23,7 +23,8 @@ from grader.batch.samples import COMPLETION, ID, TASK
 from grader.exercise.catalog import Kata
 from grader.exercise.mutants import wrong_version
 from grader.tools.html import Cell, HtmlTable, page
-from grader.verdict import MAX_STARS, Check
+from grader.verdict import MAX_STARS
+from pallascope.model import Check
 
 SPEEDS = (0.5, 0.8, 1.0)
 

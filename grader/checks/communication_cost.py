@@ -15,13 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from grader.checks.evidence import TpuEvidence
-from grader.checks.phrasing import allowed, listed, multiple, paragraph
-from grader.verdict import Check, Finding
+from pallascope.checks.phrasing import allowed, listed, multiple, paragraph
 from pallascope.model import (
     RESHARDING,
     Accident,
     ArrayType,
+    Check,
     Collective,
+    Finding,
     KernelCall,
     Role,
     collective_link_bytes,

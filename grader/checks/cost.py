@@ -21,14 +21,9 @@ from grader.checks.communication_cost import (
     waits_first,
 )
 from grader.checks.evidence import TpuEvidence
-from grader.checks.phrasing import allowed, multiple, paragraph
-from grader.verdict import (
-    Check,
-    Cost,
-    Finding,
-    NotJudged,
-)
-from pallascope.model import Accident
+from grader.verdict import Cost
+from pallascope.checks.phrasing import allowed, multiple, paragraph
+from pallascope.model import Accident, Check, Finding, NotJudged
 from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.bottlenecks import bottlenecks

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import math
 
-from grader.checks import values
 from grader.checks.evidence import Evidence
-from grader.checks.phrasing import listed, paragraph
 from grader.checks.surrounding_operations import IN_THE_KERNEL, LARGEST, too_much
-from grader.verdict import Check, Finding
-from pallascope.model import Array, ArrayType, Constant, KernelCall, Operation, Trace
+from pallascope.checks import values
+from pallascope.checks.phrasing import listed, paragraph
+from pallascope.model import (
+    Array,
+    ArrayType,
+    Check,
+    Constant,
+    Finding,
+    KernelCall,
+    Operation,
+    Trace,
+)
 from pallascope.tools.text import format_bytes
 
 

@@ -4,82 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from grader.exercise.answer_key import Key
 from grader.exercise.targets import GpuTarget
+from pallascope.checks.launch_evidence import LaunchEvidence
 from pallascope.model import (
     Accident,
-    Array,
     BlockSample,
-    Clues,
     GpuRun,
     GpuTimes,
-    Hypothesis,
     Measured,
-    Mode,
     Observation,
     OnGpu,
     OperationPlace,
-    Problem,
-    Reference,
-    Repaired,
     Repeats,
 )
 from pallascope.tpu import OnChip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """An attempt, its reference, and the kata's key. Functions ask workers when a rung needs it.
+class Evidence(LaunchEvidence):
+    """An attempt of a learner, with the kata's key.
 
-    `file` is the learner's, relative to the root. The launch is compiled for `chips`; its cost is
-    judged on the first, and only if it `costs`. At `production` size, `attempt` only has the trace.
-    `clues` looks closer when a result is wrong. `resembles` gives the title of a known mistake
-    whose results satisfy a predicate, or ""; `is_mistake` says whether the learner's file has the
-    text of a known mistake. `hypotheses` evaluates the spec with changes.
-    `repaired` is the launch with one operation changed that makes it nearly right. `on_this_tpu`
-    runs the launch on the TPU of this machine; it is None if there is none.
+    `file` is the learner's, relative to the root. The launch's cost is judged on the first of
+    `chips`, and only if it `costs`. At `production` size, `attempt` only has the trace. par is the
+    solution. Make it with `required_by` for what the key requires of every launch.
     """
 
     key: Key
-    mode: Mode
-    file: str
-    attempt: Observation | Accident
-    reference: Reference
-    chips: tuple[str, ...]
     production: bool = False
     costs: bool = True
-    clues: Callable[[], Clues]
-    resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
-    is_mistake: Callable[[], bool] = lambda: False
-    hypotheses: Callable[[], tuple[Hypothesis, ...]] = tuple
-    repaired: Callable[[], Repaired] = Repaired
-    on_this_tpu: Callable[[], Observation | Accident | None] = lambda: None
 
-    def name_of(self, position: int) -> str:
-        """The name in messages of a result that isn't a kernel's output."""
-        if position < len(self.key.results):
-            return self.key.results[position]
-        return f"result {position}" if len(self.reference.expected) > 1 else "the result"
 
-    @property
-    def observed(self) -> Observation:
-        """The attempt of a process that did not die; rung `runs` has made sure of that."""
-        assert isinstance(self.attempt, Observation)
-        return self.attempt
-
-    @property
-    def problem(self) -> Problem | None:
-        return self.attempt.problem if isinstance(self.attempt, Observation) else None
-
-    @property
-    def outputs(self) -> tuple[Array, ...]:
-        return self.observed.outputs
+def required_by(key: Key) -> dict[str, Any]:
+    """The fields of a LaunchEvidence that the key determines."""
+    return {
+        "key": key,
+        "kernel": key.kernel,
+        "result_names": key.results,
+        "roundings": key.roundings,
+        "full_precision": key.full_precision,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpuEvidence(Evidence):
-    """The same for TPUs: `own_on_chips` and `par_on_chips` compile the learner's launch and par's.
+    """The same for TPUs. `own_on_chips` and `par_on_chips` compile the learner's launch and par's.
 
     If results are random, `repeats` runs the launch again. If the kata asks for predictions,
     `measured` has the right numbers, and `baselines` the same with XLA's program for each.
@@ -89,8 +60,6 @@ class TpuEvidence(Evidence):
     None if one isn't traced.
     """
 
-    own_on_chips: Callable[[], OnChip | Accident]
-    par_on_chips: Callable[[], OnChip | Accident]
     repeats: Callable[[], Repeats] = lambda: Repeats(Observation(), Observation(), "")
     measured: Callable[[], Measured] = lambda: Measured(())
     baselines: Callable[[], Measured | Accident] = lambda: Measured(())

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grader.checks import exceptions
 from grader.checks.evidence import GpuEvidence
-from grader.checks.phrasing import at, listed, paragraph
-from grader.verdict import Check, Finding, NotJudged
+from pallascope.checks import exceptions
+from pallascope.checks.phrasing import at, listed, paragraph
 from pallascope.gpu import Compiled, GpuKernel
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_text
-from pallascope.model import Accident, OnGpu, Problem, Stage
+from pallascope.model import Accident, Check, Finding, NotJudged, OnGpu, Problem, Stage
 from pallascope.tools import codec
 from pallascope.tools.text import format_bytes
 

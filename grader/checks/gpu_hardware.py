@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from grader.checks import values
 from grader.checks.evidence import GpuEvidence
-from grader.checks.phrasing import paragraph
-from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import GpuCrash, GpuRun, GpuTimes
+from pallascope.checks import values
+from pallascope.checks.phrasing import paragraph
+from pallascope.model import Check, Finding, GpuCrash, GpuRun, GpuTimes, NotJudged
 from pallascope.tools.arrays import holds_nan
 
 #: How much longer than the solution a launch may take, by the medians of one run.

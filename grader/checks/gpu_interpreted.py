@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from grader.checks import gpu_compiles, values
+from grader.checks import gpu_compiles
 from grader.checks.evidence import GpuEvidence
-from grader.checks.exception_advice import EXCEPTION_ADVICE, exception_advice
-from grader.checks.exceptions import first_paragraph
-from grader.checks.phrasing import at, listed, paragraph
-from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import GpuFault, GpuHazard, Problem, Stage
+from pallascope.checks import values
+from pallascope.checks.exception_advice import EXCEPTION_ADVICE, exception_advice
+from pallascope.checks.exceptions import first_paragraph
+from pallascope.checks.phrasing import at, listed, paragraph
+from pallascope.model import Check, Finding, GpuFault, GpuHazard, NotJudged, Problem, Stage
 
 #: A phrase, the event, why it is wrong, and a remedy.
 Words = tuple[str, str, str, str]

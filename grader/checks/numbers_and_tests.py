@@ -6,10 +6,18 @@ import math
 from collections.abc import Iterator, Sequence
 
 from grader.checks.evidence import TpuEvidence
-from grader.checks.exceptions import first_paragraph
-from grader.checks.phrasing import paragraph
-from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import QUANTITIES, Accident, MeasuredProgram, Trial, TrialVerdict
+from pallascope.checks.exceptions import first_paragraph
+from pallascope.checks.phrasing import paragraph
+from pallascope.model import (
+    QUANTITIES,
+    Accident,
+    Check,
+    Finding,
+    MeasuredProgram,
+    NotJudged,
+    Trial,
+    TrialVerdict,
+)
 from pallascope.tools.arrays import in_float64
 from pallascope.tools.text import format_bytes
 

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from grader.checks.compare import (
+from grader.checks.evidence import Evidence, TpuEvidence
+from grader.checks.random_statistics import other_mean
+from pallascope.checks.compare import (
     NARROW,
     ROUNDOFF,
     Floats,
@@ -20,18 +22,18 @@ from grader.checks.compare import (
     average_error,
     explained_error,
 )
-from grader.checks.device_messages import devices_finding
-from grader.checks.diagnoses.uninitialized import written_by_parallel_steps
-from grader.checks.dma_messages import copies_finding
-from grader.checks.evidence import Evidence, TpuEvidence
-from grader.checks.exceptions import accident_finding, interpreter_finding
-from grader.checks.phrasing import listed, number, paragraph
-from grader.checks.random_statistics import other_mean
-from grader.checks.values import operand_of, output_of, rounded_product
-from grader.verdict import Check, Finding, NotJudged
+from pallascope.checks.device_messages import devices_finding
+from pallascope.checks.diagnoses.uninitialized import written_by_parallel_steps
+from pallascope.checks.dma_messages import copies_finding
+from pallascope.checks.exceptions import accident_finding, interpreter_finding
+from pallascope.checks.phrasing import listed, number, paragraph
+from pallascope.checks.values import operand_of, output_of, rounded_product
 from pallascope.model import (
     Accident,
     BlockSample,
+    Check,
+    Finding,
+    NotJudged,
     OperationPlace,
     ResultSample,
     Role,

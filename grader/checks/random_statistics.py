@@ -28,14 +28,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.checks.compare import (
+from grader.exercise.answer_key import MAX_CASES
+from pallascope.checks.compare import (
     ROUNDOFF,
     SUM_FACTOR,
     Floats,
     Mask,
 )
-from grader.checks.phrasing import number
-from grader.exercise.answer_key import MAX_CASES
+from pallascope.checks.phrasing import number
 from pallascope.model import Array, Outcomes
 from pallascope.tools.arrays import in_float64
 

@@ -15,13 +15,6 @@ from functools import cached_property
 import numpy as np
 
 from grader.checks.evidence import TpuEvidence
-from grader.checks.exceptions import accident_finding, complaint_finding, interpreter_finding
-from grader.checks.phrasing import (
-    count,
-    listed,
-    number,
-    paragraph,
-)
 from grader.checks.random_statistics import (
     SESSIONS,
     Again,
@@ -34,10 +27,18 @@ from grader.checks.random_statistics import (
     repeated_within,
 )
 from grader.exercise.key_tables import Randomness
-from grader.verdict import Check, Finding
+from pallascope.checks.exceptions import accident_finding, complaint_finding, interpreter_finding
+from pallascope.checks.phrasing import (
+    count,
+    listed,
+    number,
+    paragraph,
+)
 from pallascope.model import (
     Accident,
     Array,
+    Check,
+    Finding,
     Observation,
     Role,
     SameSeeds,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from grader.checks.evidence import Evidence
-from grader.checks.phrasing import paragraph
-from grader.verdict import Check, Finding
-from pallascope.model import ArrayType
+from pallascope.checks.phrasing import paragraph
+from pallascope.model import ArrayType, Check, Finding
 
 #: jaxtyping's word for a result in a list or a dict, if it should be in a tuple.
 _CONTAINER = re.compile(r"checking the return value[\s\S]*^ *Actual value: ([\[{])", re.MULTILINE)

@@ -29,8 +29,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from grader.checks.phrasing import listed
 from grader.exercise.answer_key import LAYOUT
+from pallascope.checks.phrasing import SPELLINGS, listed
 from pallascope.model import ArrayType, Operation, Reference
 
 LARGEST = 4
@@ -84,11 +84,7 @@ COLLECTIVES = (
     *("psum", "pmax", "pmin", "ppermute", "pbroadcast", "all_gather", "all_to_all"),
     *("psum_scatter", "ragged_all_to_all"),
 )
-SPELLINGS = {
-    "psum_invariant": "psum",
-    "all_gather_invariant": "all_gather",
-    "reduce_scatter": "psum_scatter",
-}
+
 
 TABLES = "tables"
 CHEAP = "cheap"

@@ -14,11 +14,11 @@ from grader.commands.arguments import confirm, one_kata, open_if_asked, open_opt
 from grader.exercise import repository
 from grader.exercise.answer_key import HINTS
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import regions
 from grader.exercise.repository import STATE
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
 from grader.report.completion import cost_comparison, solved_text
+from pallascope.tools.regions import regions
 from pallascope.tools.text import print_line, show
 
 FILE = "hints.json"

@@ -19,7 +19,6 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import track
 from rich.text import Text
 
-from grader.checks.exceptions import in_full, problem_finding
 from grader.checks.gpu_compiles import compiled_of
 from grader.commands.arguments import one_kata, set_completer
 from grader.exercise import repository
@@ -32,6 +31,7 @@ from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.verdict import Case
 from grader.view.launch_view import gather, page
+from pallascope.checks.exceptions import in_full, problem_finding
 from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
 from pallascope.tools.arrays import dtype_of

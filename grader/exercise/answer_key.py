@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from grader.exercise.key_tables import KataKind, Predictions, Randomness, Tested
 from grader.exercise.targets import DEFAULT_TARGET, Target
-from grader.verdict import Check
-from pallascope.model import Axes
+from pallascope.checks.compare import Roundings
+from pallascope.model import Axes, Check
 
 #: A kata's hints in order, and how much each gives away.
 HINTS = ("a nudge", "the pattern", "nearly all of it")
@@ -45,15 +45,6 @@ class Slack:
 
     bytes: float = 0.10
     cycles: float = 0.15
-
-
-@dataclass(frozen=True, slots=True)
-class Roundings:
-    """How often a kernel may round: each result to its own dtype, and the operands of its sums to
-    the coarsest floating dtype among the inputs."""
-
-    results: int = 2
-    operands: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from grader.exercise.answer_key import MAX_CASES, Key
 from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import Region, RegionError, fill_dedented, regions
+from pallascope.tools.regions import Region, RegionError, fill_dedented, regions
 from pallascope.tools.text import did_you_mean
 
 KATAS = "katas"

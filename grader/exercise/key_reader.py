@@ -24,7 +24,6 @@ from grader.exercise.answer_key import (
     Choices,
     Key,
     Mistake,
-    Roundings,
     Sizes,
     Slack,
 )
@@ -39,7 +38,8 @@ from grader.exercise.key_tables import (
     tested_of,
 )
 from grader.exercise.targets import TARGETS, target_of
-from grader.verdict import Check
+from pallascope.checks.compare import Roundings
+from pallascope.model import Check
 
 #: The name of the dtype in [cases], alone or in rows with sizes.
 DTYPE = "dtype"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from grader.exercise.answer_key import Key, Mistake
 from grader.exercise.key_tables import Planted
-from grader.exercise.regions import RegionError, regions
 from grader.verdict import Case
+from pallascope.tools.regions import RegionError, regions
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

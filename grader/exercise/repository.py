@@ -28,8 +28,8 @@ from grader.exercise.catalog import (
     no_match_message,
 )
 from grader.exercise.key_tables import KataKind
-from grader.exercise.regions import RegionError, fill_regions, region_lines, regions
 from grader.tools.git import blob_id
+from pallascope.tools.regions import RegionError, fill_regions, region_lines, regions
 
 STATE = ".kata"  # a folder of this clone that git ignores
 ATTEMPTS = "attempts"

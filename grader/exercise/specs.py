@@ -28,16 +28,15 @@ from jax import lax
 from jax.extend import core
 
 from grader.exercise.arithmetic import arithmetic_names, evaluate
-from grader.exercise.reference_results import (
-    as_float64,
+from grader.exercise.drawn_inputs import (
     drawn,
     drawn_or_abstract,
     is_abstract,
     is_large,
     outcomes_of,
-    reference_function,
 )
 from grader.verdict import Case
+from pallascope.checks.expected_results import as_float64, reference_function
 from pallascope.kernels import longest_sum
 from pallascope.kernels.evaluator import bind, retraced
 from pallascope.kernels.source_lines import line_of
@@ -52,7 +51,7 @@ from pallascope.model import (
     Role,
     Share,
 )
-from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
+from pallascope.tools.arrays import dtype_of, from_numpy, similar
 
 
 @contextlib.contextmanager
@@ -137,13 +136,6 @@ def _outcomes(
         return outcomes_of(chances, inputs, keywords, shapes)
     except ValueError as error:
         raise SpecProblem(f"{chances.__name__}: {error}") from None
-
-
-def trace_argument(array: Array) -> Any:
-    """An argument for tracing a launch: an array, or its shape and dtype if it has no contents."""
-    if array.data or 0 in array.shape:
-        return to_numpy(array)
-    return jax.ShapeDtypeStruct(array.shape, dtype_of(array.dtype))
 
 
 def spec_of(
@@ -436,17 +428,6 @@ _NEAR = 2.0**-5
 
 def _holds_nan(values: Values) -> bool:
     return bool((values != values).any())
-
-
-def similar(one: Values, other: Values, near: float = _NEAR) -> bool:
-    """Whether an array equals another where that is finite, up to a part of its largest."""
-    if one.shape != other.shape:
-        return False
-    pair = [values.astype(np.float64) for values in (one, other)]
-    finite = np.isfinite(pair[1])
-    with np.errstate(invalid="ignore"):
-        error = np.abs(pair[0] - pair[1])[finite]
-    return bool((error <= near * np.abs(pair[1][finite]).max(initial=0.0)).all())
 
 
 def _given(

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from grader.exercise.key_tables import TomlTable
-from grader.verdict import Check, NotJudged
-from pallascope.model import Mode
+from pallascope.model import Check, Mode, NotJudged
 
 #: The hardware units that a GPU kata may require, named as in `pallascope.gpu.gpu_resources`.
 UNITS = ("wgmma", "tcgen05", "tensor memory", "TMA loads", "TMA stores", "mbarrier", "setmaxnreg")

@@ -11,7 +11,6 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from grader.checks.exceptions import NO_KERNEL, in_full, outcome_of, problem_finding
 from grader.exercise.answer_key import DTYPES, Key, Slack
 from grader.exercise.arithmetic import factors
 from grader.exercise.cases import draw
@@ -25,6 +24,7 @@ from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient, WorkerQueu
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case
+from pallascope.checks.exceptions import NO_KERNEL, in_full, outcome_of, problem_finding
 from pallascope.model import (
     Accident,
     Collective,

@@ -9,34 +9,30 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from grader.checks import values
-from grader.checks.evidence import Evidence, GpuEvidence, TpuEvidence
+from grader.checks.evidence import Evidence, GpuEvidence, TpuEvidence, required_by
 from grader.exercise.cases import case_of_values, hidden_cases
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.grading.ladder import LADDERS, verdict
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.worker_pool import Stopped
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    Grade,
-    State,
-)
+from grader.verdict import Case, Grade, State
+from pallascope.checks import values
 from pallascope.model import (
     Accident,
     BlockSample,
+    Check,
     Clues,
+    Finding,
     Hypothesis,
     Observation,
     OperationPlace,
     Reference,
 )
+from pallascope.tools.regions import RegionError
 from pallascope.tools.text import printable, shortened
 from pallascope.tpu import OnChip
 from pallascope.tpu.chips import named
@@ -193,7 +189,7 @@ def evidence_of(
         return own.hypotheses(attempt) if isinstance(attempt, Observation) else ()
 
     common = {
-        "key": kata.key,
+        **required_by(kata.key),
         "mode": own.mode,
         "file": kata.location()[0],
         "attempt": attempt,

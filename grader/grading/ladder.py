@@ -11,15 +11,11 @@ from typing import Any
 
 from grader.checks import (
     communication_cost,
-    compiles,
     cost,
-    exceptions,
-    lowers,
     numbers_and_tests,
     production_values,
     randomness,
     shapes_and_dtypes,
-    values,
 )
 from grader.checks.disallowed_shortcuts import (
     check_array_sizes,
@@ -29,14 +25,9 @@ from grader.checks.disallowed_shortcuts import (
 from grader.checks.evidence import Evidence, GpuEvidence
 from grader.checks.surrounding_operations import IN_THE_KERNEL
 from grader.exercise.key_tables import KataKind
-from grader.verdict import (
-    MAX_STARS,
-    Check,
-    Cost,
-    Finding,
-    NotJudged,
-    State,
-)
+from grader.verdict import MAX_STARS, Cost, State
+from pallascope.checks import compiles, exceptions, lowers, values
+from pallascope.model import Check, Finding, NotJudged
 
 RIGHT = "The values are right, but"
 ACCEPTED = "Right, and a TPU takes it, but"

@@ -21,13 +21,8 @@ from grader.exercise.catalog import (
 from grader.grading.grader import Grader
 from grader.sandbox.launch_client import BrokenKata
 from grader.tools.git import blob_id
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    Grade,
-    State,
-)
+from grader.verdict import Case, Grade, State
+from pallascope.model import Check, Finding
 
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, but --kata-require names this kata.")
 GONE = Finding(

@@ -14,7 +14,8 @@ from grader.plugin.reporter import ATTRIBUTE
 from grader.report.failures import explanation
 from grader.report.report_files import properties
 from grader.sandbox import devices
-from grader.verdict import Check, Finding, Grade, State
+from grader.verdict import Grade, State
+from pallascope.model import Check, Finding
 from pallascope.tools import codec
 from pallascope.tools.versions import extras_available, install_hint, untested_jax
 from pallascope.tpu import libtpu

@@ -19,7 +19,6 @@ import pytest
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import MAX_GRADED_BYTES, Kata, katas, selects
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.exercise.targets import GPUS
 from grader.grading.grader import Grader
 from grader.grading.session_case import Counted, Requirements
@@ -31,6 +30,7 @@ from grader.sandbox.launch_client import BrokenKata, TpuRunner, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case, Conditions, Device, Grade, State
+from pallascope.tools.regions import RegionError
 from pallascope.tpu.chips import DEFAULT
 
 

@@ -13,7 +13,6 @@ from rich.console import Group, RenderableType
 from grader.exercise import catalog
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.grading.session_case import GONE
 from grader.plugin.items import SESSION
 from grader.record.ledger import NewPasses, record_session
@@ -25,6 +24,7 @@ from grader.report.session_standings import SessionStandings, Standing, standing
 from grader.verdict import Grade, State
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error
+from pallascope.tools.regions import RegionError
 from pallascope.tools.text import encodable, render_text
 
 ATTRIBUTE = "kata_grade"  # of a report: the grade as builtins, which xdist sends to the controller

@@ -19,8 +19,8 @@ from pathlib import Path
 from grader.exercise.catalog import FILE, KATAS, TRACK, Kata
 from grader.exercise.catalog import katas as all_katas
 from grader.exercise.key_tables import KeyProblem
-from grader.verdict import MAX_STARS, Check, Conditions, Grade, State
-from pallascope.model import Mode
+from grader.verdict import MAX_STARS, Conditions, Grade, State
+from pallascope.model import Check, Mode
 from pallascope.tools.versions import versions
 
 LEDGER = f"{KATAS}/ledger.txt"

@@ -12,7 +12,7 @@ from grader.exercise.key_tables import KeyProblem
 from grader.exercise.readmes import prerequisites
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
-from grader.verdict import Check
+from pallascope.model import Check
 
 
 class FileState(enum.Enum):

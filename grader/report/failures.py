@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.verdict import Check, Grade
+from grader.verdict import Grade
+from pallascope.model import Check
 from pallascope.tools.text import encodable
 
 _WORD = re.compile(r"[^\W\d]+")

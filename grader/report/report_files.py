@@ -20,7 +20,8 @@ from grader.report.session_standings import (
     TrackStandings,
     not_judged_reasons,
 )
-from grader.verdict import MAX_STARS, Conditions, Finding, Grade, State
+from grader.verdict import MAX_STARS, Conditions, Grade, State
+from pallascope.model import Finding
 from pallascope.tools import codec
 from pallascope.tools.files import describe_os_error
 from pallascope.tools.versions import versions

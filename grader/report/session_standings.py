@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.verdict import Grade, NotJudged, State
+from grader.verdict import Grade, State
+from pallascope.model import NotJudged
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from grader.sandbox.launch_client import (
     learners_file,
     solution_file,
 )
-from grader.sandbox.messages import EstimateXla, EvaluateReference, Measure, Warm
+from grader.sandbox.messages import EstimateXla, EvaluateReference, Measure
 from grader.sandbox.mutant_trials import BrokenPlanted, TrialSubject
 from grader.sandbox.request_queue import SECONDS
 from grader.verdict import Case
@@ -42,6 +42,7 @@ from pallascope.model import (
     Problem,
     Reference,
 )
+from pallascope.runs.questions import Warm
 from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.compiler import Estimate
 

@@ -11,18 +11,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from grader.exercise.specs import trace_argument
-from grader.sandbox import exception_reports
-from grader.sandbox.judge_worker import RunAgain, launch_and_trace, launch_of
-from grader.sandbox.messages import (
-    Answer,
-    CompileForGpu,
-    Question,
-    ReadTrace,
-    RunResult,
-    RunTrace,
-)
-from grader.sandbox.trace_worker import traced_on
+from grader.sandbox.messages import Answer, Question
 from pallascope.gpu import Compiled, NotInstalled
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind, read_refusal
 from pallascope.gpu.gpu_compile_process import compiled
@@ -41,6 +30,15 @@ from pallascope.model import (
     Stage,
     Trace,
 )
+from pallascope.runs import exception_reports
+from pallascope.runs.launch_runs import (
+    RunAgain,
+    launch_and_trace,
+    launch_of,
+    trace_argument,
+    traced_on,
+)
+from pallascope.runs.questions import CompileForGpu, ReadTrace, RunResult, RunTrace
 from pallascope.tools import arrays, codec
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from grader.exercise.targets import GpuTarget
 from grader.sandbox.launch_client import LaunchClient, expected
-from grader.sandbox.messages import CompileForGpu, ReadTrace, RunTrace, Traced
+from grader.sandbox.messages import Traced
 from pallascope.model import (
     Accident,
     Array,
@@ -22,6 +22,7 @@ from pallascope.model import (
     GpuTimes,
     OnGpu,
 )
+from pallascope.runs.questions import CompileForGpu, ReadTrace, RunTrace
 from pallascope.tools import codec
 
 if TYPE_CHECKING:

@@ -14,21 +14,17 @@ from dataclasses import dataclass
 
 from grader.exercise.answer_key import Mistake
 from grader.exercise.mutants import likeliest_mistakes
-from grader.sandbox.messages import (
-    RunResult,
-    RunTrace,
-    Traced,
-    TraceLaunch,
-    eager_copies,
-)
+from grader.sandbox.messages import Traced, TraceLaunch, eager_copies
 from grader.sandbox.request_queue import RequestQueue
-from grader.verdict import Case, Check
+from grader.verdict import Case
 from pallascope.model import (
     Array,
     Axes,
+    Check,
     Mode,
     SourceFile,
 )
+from pallascope.runs.questions import RunResult, RunTrace
 
 #: Seconds for the known mistakes of a kata, in all hidden cases of one content of the file.
 BUDGET = 1.0

@@ -12,27 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
 from grader.exercise.catalog import Kata
-from grader.sandbox.judge_worker import reseeded
 from grader.sandbox.known_mistakes import KnownMistakeRuns
 from grader.sandbox.launcher import SandboxError
 from grader.sandbox.messages import (
     Answer,
     EvaluateBlocks,
-    FollowBlocks,
-    Investigated,
-    InvestigateRun,
-    Predict,
-    ReadTrace,
-    RepairRun,
-    RunResult,
-    RunTrace,
-    SampleBlocks,
     Shares,
-    TargetDevice,
     Traced,
     TraceLaunch,
-    Warm,
     WorkerRole,
     eager_copies,
 )
@@ -57,7 +47,27 @@ from pallascope.model import (
     SourceFile,
     mesh_size,
 )
-from pallascope.tools.arrays import drawn_like, holds_infinity, holds_nan, widened
+from pallascope.runs.questions import (
+    FollowBlocks,
+    Investigated,
+    InvestigateRun,
+    Predict,
+    ReadTrace,
+    RepairRun,
+    RunResult,
+    RunTrace,
+    SampleBlocks,
+    TargetDevice,
+    Warm,
+)
+from pallascope.tools.arrays import (
+    drawn_like,
+    from_numpy,
+    holds_infinity,
+    holds_nan,
+    to_numpy,
+    widened,
+)
 from pallascope.tpu import OnChip
 from pallascope.tpu.pipeline_steps import LaunchMotion
 
@@ -516,3 +526,24 @@ class TpuLaunchClient(LaunchClient):
         if not isinstance(answer, RunResult):
             return answer if isinstance(answer, Accident) else None
         return Observation(answer.problem, answer.trace, outputs=answer.outputs)
+
+
+def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, ...], str]:
+    """The inputs with one word of the seed `name` raised by one, and a description of the change.
+
+    `word` is taken modulo the seed's size. Raises ValueError if the spec has no such integers.
+    """
+    if name not in reference.names:
+        raise ValueError(f"[random] names {name!r}, but the spec takes no such array")
+    position = reference.names.index(name)
+    seed = to_numpy(reference.inputs[position]).copy()
+    if not np.issubdtype(seed.dtype, np.integer) or not seed.size:
+        raise ValueError(f"[random] names {name!r}, which holds no integers")
+    at = word % seed.size
+    before = int(seed.flat[at])
+    after = before + 1 if before < np.iinfo(seed.dtype).max else np.iinfo(seed.dtype).min
+    seed.flat[at] = after
+    inputs = list(reference.inputs)
+    inputs[position] = from_numpy(seed)
+    index = ", ".join(str(int(i)) for i in np.unravel_index(at, seed.shape))
+    return tuple(inputs), f"{name}[{index}] = {after} instead of {before}"

@@ -7,34 +7,42 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from grader.verdict import Case
 from pallascope.model import (
     Array,
     ArrayType,
-    Axes,
     BlockSample,
-    DeviceFault,
-    DmaFault,
-    GpuFault,
     Hypothesis,
     KernelCall,
     Measured,
-    Mode,
     OnGpu,
-    OutputBlocks,
     Problem,
     Reference,
     Repaired,
-    SameSeeds,
     Share,
     SourceFile,
     SourceLine,
     Stage,
-    Trace,
-    UnwrittenUse,
+)
+from pallascope.runs.questions import (
+    KIND_LIMIT,
+    MESSAGE_LIMIT,
+    CompileForGpu,
+    FollowBlocks,
+    Investigated,
+    InvestigateRun,
+    Predict,
+    ReadTrace,
+    RepairRun,
+    RunResult,
+    RunTrace,
+    SampleBlocks,
+    TargetDevice,
+    Warm,
+    Warmed,
 )
 from pallascope.tools import codec
 from pallascope.tools.text import MAX_CHARACTERS, printable
@@ -133,15 +141,6 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetDevice:
-    """The chip that a launch is traced for, or a `mesh` of such chips. `target` is Target.name."""
-
-    chip: str
-    target: str = "tpu"
-    mesh: Axes = ()
-
-
-@dataclass(frozen=True, slots=True)
 class TraceLaunch:
     """Import the file and trace its launch for a device. The worker doesn't get the inputs' values.
 
@@ -170,125 +169,7 @@ def eager_copies(case: Case) -> bool:
     return case.index % 2 == 1
 
 
-@dataclass(frozen=True, slots=True)
-class TraceQuestion:
-    """A question about the trace of a launch; `source` is the file that the launch comes from."""
-
-    source: SourceFile
-    trace: bytes
-    inputs: tuple[Array, ...]
-    device: TargetDevice
-
-
-@dataclass(frozen=True, slots=True)
-class ReadTrace(TraceQuestion):
-    """Read the trace of the launch `name` without running it.
-
-    If `followed`, also look for accesses in a wrong order. This is for launches for GPUs. If the
-    input number `seed` determines all randomness, also compare the seeds of all grid steps; up to
-    `alike` results are drawn with the same bits.
-    """
-
-    name: str
-    followed: bool = False
-    seed: int | None = None
-    alike: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RunTrace(TraceQuestion):
-    """Read the trace, and run it in this mode; the simulated `cores` share its steps.
-
-    Copies that the kernel starts by hand happen at their wait or, if `eager`, at their start. A
-    launch for a GPU runs in Mosaic GPU's interpreter in every mode. If `again`, it also runs with
-    other contents of unwritten memory, which must not change the results.
-    """
-
-    name: str
-    mode: Mode
-    seed: int
-    cores: int = 2
-    eager: bool = False
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class InvestigateRun(TraceQuestion):
-    """Look for the cause of a wrong result.
-
-    `with_zeros`, also by a run with zeros in unwritten memory; `infinite`, by one that finds the
-    operations that make infinity.
-    """
-
-    mode: Mode
-    seed: int
-    with_zeros: bool
-    eager: bool = False
-    infinite: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RepairRun(TraceQuestion):
-    """Run the launch with single operations of its kernels changed, until it has the `expected`
-    results.
-
-    If there is a `change`, with its line, it is the only one that is made.
-    """
-
-    mode: Mode
-    seed: int
-    expected: tuple[Array, ...]
-    eager: bool = False
-    change: tuple[str, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Predict(TraceQuestion):
-    """Lower the launch, compile it and simulate it; keep `events` single transfers and stalls."""
-
-    events: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CompileForGpu(TraceQuestion):
-    """Lower the launch for a GPU; if `compiled`, also compile it."""
-
-    compiled: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class FollowBlocks(TraceQuestion):
-    """Find the positions of the launch's blocks, step by step."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleBlocks(TraceQuestion):
-    """Compute a few blocks of the results, at a size at which the launch isn't run.
-
-    Inputs without contents repeat the values in `contents`, which aligns with `inputs`. At least
-    the blocks of `targets` elements are computed.
-    """
-
-    contents: tuple[Array, ...]
-    seed: int
-    targets: int
-
-
 # ---- to any ----
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """Trace a dummy kernel, run it in this mode, and compile it for these chips.
-
-    After that, the process has done everything that is slow the first time. Unless `compiles`, the
-    compiler is only loaded.
-    """
-
-    mode: Mode | None = None
-    chips: tuple[str, ...] = ()
-    compiles: bool = True
-    source: SourceFile = field(default_factory=lambda: SourceFile("", b""))
 
 
 Question = (
@@ -340,41 +221,6 @@ class FinishedTest:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """The data of a trace and, if it was run, the result of the run."""
-
-    problem: Problem | None = None
-    trace: Trace | None = None
-    outputs: tuple[Array, ...] = ()
-    complaints: tuple[str, ...] = ()
-    printed: str = ""
-    copy_faults: tuple[DmaFault, ...] = ()
-    device_faults: tuple[DeviceFault, ...] = ()
-    gpu_faults: tuple[GpuFault, ...] = ()
-    unwritten: UnwrittenUse | None = None
-    same_seeds: SameSeeds | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Investigated:
-    """The clues that come from a trace.
-
-    `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
-    `as_xla` are the results with XLA's; both are empty if there is none. `finite` are the results
-    for inputs with zeros instead of NaN and infinity. `nonfinite_by` are the operations
-    that make NaN of other numbers, or infinity of finite ones, and their lines.
-    """
-
-    walk: OutputBlocks | None = None
-    with_zeros: tuple[Array, ...] = ()
-    padding: tuple[str, ...] | None = None
-    edge: str = ""
-    as_xla: tuple[Array, ...] = ()
-    finite: tuple[Array, ...] = ()
-    nonfinite_by: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Shares:
     """The spec's results for single blocks, and for changed inputs."""
 
@@ -385,11 +231,6 @@ class Shares:
 @dataclass(frozen=True, slots=True)
 class NoEstimate:
     """XLA's compiler is not available, or gives no estimate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warmed:
-    """The dummy kernel has run, and is compiled."""
 
 
 Answer = (
@@ -428,9 +269,6 @@ CONNECTION_CLOSED = 71
 
 MOST_TOLD = 1 << 20  # bytes of an answer from a process with a learner's file, without arrays
 MOST_TRACED = MOST_TOLD + (64 << 20)  # and with a trace, or arrays; see kernels.carrier.limits
-#: Characters of an exception's class and text. pytest's process searches both for patterns, and for
-#: some patterns the time grows with the square of the length.
-KIND_LIMIT, MESSAGE_LIMIT = 500, 4_000
 #: Room for the characters that `shortened` adds to a text that it has cut.
 _ROOM = 100
 

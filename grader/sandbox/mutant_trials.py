@@ -19,9 +19,6 @@ from grader.sandbox.messages import (
     FinishedTest,
     LaunchCalled,
     Returned,
-    RunResult,
-    RunTrace,
-    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
@@ -41,6 +38,7 @@ from pallascope.model import (
     Trial,
     TrialVerdict,
 )
+from pallascope.runs.questions import RunResult, RunTrace, TargetDevice
 from pallascope.tools.arrays import dtype_of
 
 #: Calls of one kernel by one test. Further calls raise, and after as many again the test counts as

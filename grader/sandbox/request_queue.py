@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from grader.sandbox.messages import Answer, Question, Warm
+from grader.sandbox.messages import Answer, Question
 from grader.sandbox.time_limits import asked_twice
 from grader.sandbox.worker_pool import Stopped, Worker
 from pallascope.model import Accident
+from pallascope.runs.questions import Warm
 from pallascope.tools import codec
 
 #: For questions about a solution.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 from grader.exercise import specs
-from grader.sandbox import exception_reports
 from grader.sandbox.messages import (
     Answer,
     EstimateXla,
@@ -20,6 +19,8 @@ from grader.sandbox.messages import (
 )
 from grader.sandbox.trace_worker import handed_over, loaded, loaded_for, traced
 from pallascope.model import Measured, Stage
+from pallascope.runs import exception_reports
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools.arrays import to_numpy
 from pallascope.tpu.chips import named
 from pallascope.tpu.compiler import program_of, xla_cycles
@@ -76,7 +77,7 @@ def _shares(question: EvaluateBlocks) -> Shares:
 
 def _estimate(question: EstimateXla) -> Answer:
     """XLA's estimate for the spec; NoEstimate without its compiler."""
-    values = list(map(specs.trace_argument, question.inputs))
+    values = list(map(trace_argument, question.inputs))
     with exception_reports.caught(question.source, Stage.IMPORT) as caught:
         spec, keywords = specs.spec_of(loaded(question.source), question.name, question.case)
         with contextlib.suppress(CompilerUnavailable):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import bdb
-import contextlib
 import dataclasses
 import re
 import sys
@@ -28,30 +27,25 @@ from jaxtyping import TypeCheckError, jaxtyped
 
 from grader.exercise.key_tables import MESH
 from grader.exercise.specs import spec_disabled
-from grader.sandbox import exception_reports, warmup
-from grader.sandbox.exception_reports import MissingGradeCall
 from grader.sandbox.messages import (
     Answer,
     FinishedTest,
     LaunchCalled,
     Question,
     Returned,
-    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
-    Warm,
-    Warmed,
 )
-from pallascope.gpu.gpus import named as gpu_named
-from pallascope.gpu.gpus import traced_for
-from pallascope.kernels import TracedLaunch, for_chip
-from pallascope.kernels.serialization import make_ready_for_gpus
+from pallascope.kernels import TracedLaunch
 from pallascope.model import SourceFile, Stage
+from pallascope.runs import exception_reports, warmup
+from pallascope.runs.exception_reports import MissingGradeCall
+from pallascope.runs.launch_runs import traced_on
+from pallascope.runs.questions import Warm, Warmed
 from pallascope.tools.arrays import dtype_of, from_numpy, to_numpy
 from pallascope.tools.files import load_source
 from pallascope.tools.text import shortened
-from pallascope.tpu.chips import named as tpu_named
 
 
 class NoDebugger(Exception):
@@ -256,25 +250,6 @@ def traced(function: Callable[..., Any], question: TraceLaunch) -> bytes:
         alone = AbstractMesh((), (), abstract_device=mesh.abstract_device)
         with jax.sharding.use_abstract_mesh(alone):
             return TracedLaunch.of(function, inputs, keywords).dumped()
-
-
-def _on_tpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
-    chip = tpu_named(device.chip)
-    return for_chip(chip.kind, chip.cores, device.mesh)
-
-
-def _on_gpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
-    make_ready_for_gpus()
-    return traced_for(gpu_named(device.chip))
-
-
-#: By target: a context in which jax finds such a device.
-TRACED_ON = {"tpu": _on_tpu, "gpu": _on_gpu}
-
-
-def traced_on(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
-    """A context for tracing launches, and reading traces, as on a device."""
-    return TRACED_ON[device.target](device)
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:

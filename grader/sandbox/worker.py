@@ -18,7 +18,6 @@ import jax
 
 from grader.exercise.key_tables import MAX_DEVICES
 from grader.sandbox import (
-    judge_worker,
     process_limits,
     solution_worker,
     trace_worker,
@@ -32,13 +31,13 @@ from grader.sandbox.messages import (
     LaunchCalled,
     Question,
     Returned,
-    RunResult,
     Traced,
-    TraceQuestion,
     WorkerRole,
 )
 from grader.sandbox.trace_worker import Ask
 from grader.sandbox.worker_environment import WorkerFiles
+from pallascope.runs import launch_runs
+from pallascope.runs.questions import RunResult, TraceQuestion
 from pallascope.tools import codec
 from pallascope.tools.child_process import ParentConnection
 from pallascope.tools.text import shortened
@@ -107,7 +106,7 @@ def _answer_for_gpu(question: Question) -> Answer:
 
 
 #: By target: the answers to questions about traces.
-JUDGES = {"tpu": judge_worker.answer, "gpu": _answer_for_gpu}
+JUDGES = {"tpu": launch_runs.answer, "gpu": _answer_for_gpu}
 
 
 def _judged(question: Question) -> Answer:

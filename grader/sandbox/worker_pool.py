@@ -23,7 +23,6 @@ from grader.sandbox.messages import (
     Answer,
     Hello,
     Question,
-    Warm,
     WorkerRole,
     place_in,
     understood,
@@ -31,6 +30,7 @@ from grader.sandbox.messages import (
 from grader.sandbox.time_limits import Patience
 from grader.verdict import Device
 from pallascope.model import Accident, SourceFile, SourceLine
+from pallascope.runs.questions import Warm
 from pallascope.tools import codec
 from pallascope.tools.child_process import (
     BROKEN,

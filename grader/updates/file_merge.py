@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import kata_at
-from grader.exercise.regions import BEGIN, Region, RegionError, fill_regions, region_lines, regions
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git, GitError
+from pallascope.tools.regions import BEGIN, Region, RegionError, fill_regions, region_lines, regions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks.compare import Comparison
-from grader.checks.phrasing import number
 from grader.view.document import (
     ChipTable,
     Copied,
@@ -27,6 +25,8 @@ from grader.view.document import (
     differences,
 )
 from pallascope import model
+from pallascope.checks.compare import Comparison
+from pallascope.checks.phrasing import number
 from pallascope.model import ActionKind, CommTimeline, DeviceAction, KernelCall, Role
 from pallascope.tools.text import format_bytes
 from pallascope.tpu import Prediction

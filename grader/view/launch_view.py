@@ -9,22 +9,14 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
-from grader.checks import values
-from grader.checks.compare import Comparison
 from grader.checks.evidence import Evidence, TpuEvidence
-from grader.checks.exceptions import NO_KERNEL, in_full, problem_finding
 from grader.exercise.catalog import Kata
 from grader.grading import cost_studies
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import TpuLaunchClient
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    State,
-)
+from grader.verdict import Case, State
 from grader.view.document import (
     SCHEMA,
     Document,
@@ -33,8 +25,13 @@ from grader.view.document import (
     WrongElements,
 )
 from grader.view.kernel_view import EVENTS, kernel_of, wrong_of
+from pallascope.checks import values
+from pallascope.checks.compare import Comparison
+from pallascope.checks.exceptions import NO_KERNEL, in_full, problem_finding
 from pallascope.model import (
     Accident,
+    Check,
+    Finding,
     Operand,
     Reference,
     Role,

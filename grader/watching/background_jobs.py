@@ -23,7 +23,6 @@ from typing import Protocol, Self
 
 from grader.exercise.catalog import KATAS, Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.grading.grader import Grader
 from grader.record.ledger import read_ledger
 from grader.report.completion import compare_grades, solved_text
@@ -35,6 +34,7 @@ from grader.sandbox.worker_pool import Stopped, WorkerPool
 from grader.verdict import Case, Device, Grade
 from grader.watching.watch_events import CommandEnded, Event, Graded, GradingFailed
 from grader.watching.watch_screen import Screen, Settings
+from pallascope.tools.regions import RegionError
 
 MAX_THREADS = 2  # each takes half a GB of memory, and compiling needs the cores, too
 #: Results of solutions that a thread caches: reference and par, for two cases of eight katas.

@@ -11,7 +11,6 @@ from typing import Protocol
 from grader.exercise.cases import draw
 from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, katas, matching_katas, no_match_message
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, next_kata, status_of, unsolved_names
 from grader.report.failures import broken_kata_message, explanation, reason
@@ -30,6 +29,7 @@ from grader.watching.watch_events import (
     WatchWarning,
 )
 from grader.watching.watch_screen import Screen, Settings
+from pallascope.tools.regions import RegionError
 
 
 class WatchedKatas:

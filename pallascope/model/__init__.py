@@ -5,7 +5,7 @@ another process (the sandbox, an xdist worker) or into a JSON file.
 
 faults        Faults found while a kernel runs: manual DMA, devices, GPU threads
 launch        A launch as data: arrays, kernels, operations, communication between chips
-observations  Observations of workers about a launch: exceptions, results, clues, costs
+observations  Observations of workers about a launch: exceptions, results, clues, costs, findings
 """
 
 from pallascope.model.faults import (
@@ -63,13 +63,16 @@ from pallascope.model.observations import (
     Accident,
     Baseline,
     BlockSample,
+    Check,
     Clues,
+    Finding,
     Hypothesis,
     InstructionBytes,
     LeftOver,
     Measured,
     MeasuredProgram,
     Mode,
+    NotJudged,
     Observation,
     OnGpu,
     Outcomes,
@@ -101,6 +104,7 @@ __all__ = [
     "Axes",
     "Baseline",
     "BlockSample",
+    "Check",
     "Clues",
     "Collective",
     "CommTimeline",
@@ -112,6 +116,7 @@ __all__ = [
     "DeviceHazard",
     "DmaFault",
     "DmaHazard",
+    "Finding",
     "FirstAccess",
     "GpuCrash",
     "GpuFault",
@@ -128,6 +133,7 @@ __all__ = [
     "Measured",
     "MeasuredProgram",
     "Mode",
+    "NotJudged",
     "Note",
     "Observation",
     "OnGpu",

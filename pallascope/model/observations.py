@@ -1,4 +1,5 @@
-"""Observations about a launch as data: exceptions, quoted lines, races, results, clues, costs.
+"""Observations about a launch as data: exceptions, quoted lines, races, results, clues, costs;
+findings: which check has failed, and why.
 
 Worker processes send these values, and the checks judge them.
 """
@@ -458,3 +459,51 @@ class OnGpu:
     lowered: bool = False
     buffers: tuple[tuple[str, int], ...] = ()
     program: bytes = b""
+
+
+class Check(enum.Enum):
+    """One rung of the ladder: a check that a kernel must pass on a hidden case."""
+
+    RUNS = "runs"
+    CONTRACT = "contract"
+    OWN_WORK = "own_work"
+    PALLAS_USED = "pallas_used"
+    PREDICTIONS = "predictions"
+    PLANTED = "planted"
+    VALUES = "values"
+    RANDOM = "random"
+    BLOCKS = "blocks"
+    LOWERS = "lowers"
+    COMPILES = "compiles"
+    COST = "cost"
+
+    @property
+    def title(self) -> str:
+        return self.value.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why a check failed: a phrase for a table cell, and the whole explanation.
+
+    `full` is an exception's whole traceback, which -vv shows.
+    """
+
+    check: Check
+    phrase: str
+    message: str
+    full: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A rung that could not be judged, and why. Its star and those above it are not given.
+
+    No fault of the kernel is known.
+    """
+
+    check: Check
+    why: str
+
+    def __str__(self) -> str:
+        return f"not judged: {self.check.title} ({self.why})"

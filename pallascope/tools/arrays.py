@@ -1,4 +1,4 @@
-"""Arrays between numpy and the bytes sent to processes; conversion to float64; a test for NaN."""
+"""Arrays between numpy and the bytes sent to processes; conversion to float64; comparisons."""
 
 from __future__ import annotations
 
@@ -73,3 +73,14 @@ def drawn_like(array: Array, dtype: str, seed: int) -> Array:
         drawn = drawn.astype(np.float64)
         drawn = np.where(np.abs(drawn) > 1, 1 / np.where(drawn, drawn, 1), drawn)
     return from_numpy(drawn.astype(dtype_of(dtype)))
+
+
+def similar(one: np.ndarray, other: np.ndarray, near: float = 2.0**-5) -> bool:
+    """Whether an array equals another where that is finite, up to a part of its largest."""
+    if one.shape != other.shape:
+        return False
+    pair = [values.astype(np.float64) for values in (one, other)]
+    finite = np.isfinite(pair[1])
+    with np.errstate(invalid="ignore"):
+        error = np.abs(pair[0] - pair[1])[finite]
+    return bool((error <= near * np.abs(pair[1][finite]).max(initial=0.0)).all())

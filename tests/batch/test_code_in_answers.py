@@ -14,7 +14,7 @@ from grader.batch.samples import (
     source_in,
 )
 from grader.exercise.catalog import katas
-from grader.exercise.regions import regions
+from pallascope.tools.regions import regions
 from tests.support.repositories import ROOT
 
 EVERY = katas(ROOT, "solutions")

@@ -18,7 +18,7 @@ from grader.batch.samples import (
     source_of,
 )
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.regions import region_lines, regions
+from pallascope.tools.regions import region_lines, regions
 from tests.support.repositories import ROOT
 
 EVERY = {kata.id: kata for kata in katas(ROOT, "solutions")}

@@ -11,12 +11,12 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.values import check
-from grader.verdict import Finding
+from pallascope.checks.values import check
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.model import (
     ArrayType,
     Clues,
+    Finding,
     Mode,
     Observation,
     Reference,

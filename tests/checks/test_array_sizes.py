@@ -12,8 +12,9 @@ import pytest
 
 from grader.checks.disallowed_shortcuts import check_array_sizes
 from grader.grading.ladder import verdict
-from grader.verdict import Check, Finding, State
+from grader.verdict import State
 from pallascope.kernels import TracedLaunch
+from pallascope.model import Check, Finding
 from tests.pallascope.support.calls import trace
 from tests.support.factories import FILE, X, attempt, evidence, reference
 

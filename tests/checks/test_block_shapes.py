@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.checks.lowers import check_blocks
-from grader.verdict import Check
-from pallascope.model import Observation, Operand, Role
+from pallascope.checks.lowers import check_blocks
+from pallascope.model import Check, Observation, Operand, Role
 from tests.pallascope.support.calls import call, doubling, operand, trace
 from tests.support.factories import attempt, evidence
 

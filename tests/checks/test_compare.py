@@ -9,16 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import (
+from pallascope.checks.compare import (
     ROUNDOFF,
     SWAYS,
     Comparison,
+    Roundings,
     Sum,
     coarsest,
     compare,
     tolerance,
 )
-from grader.exercise.answer_key import Roundings
 from pallascope.model import Mode
 from pallascope.tools.arrays import from_numpy
 from tests.pallascope.support.calls import array, operand

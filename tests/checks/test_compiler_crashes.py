@@ -7,9 +7,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from grader.checks.compiles import accident_finding
-from grader.verdict import Check
-from pallascope.model import Accident, SubWordInt
+from pallascope.checks.compiles import accident_finding
+from pallascope.model import Accident, Check, SubWordInt
 from tests.pallascope.support.calls import doubling, trace
 from tests.support.factories import FILE, attempt, evidence
 from tests.support.repositories import Repository

@@ -11,11 +11,13 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.compiles import check, libtpu_advice, refused_finding
-from grader.verdict import Check, Finding, NotJudged
+from pallascope.checks.compiles import check, libtpu_advice, refused_finding
 from pallascope.model import (
     Accident,
+    Check,
+    Finding,
     KernelCall,
+    NotJudged,
     Operand,
     Role,
     SourceLine,

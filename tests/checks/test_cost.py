@@ -11,16 +11,12 @@ from grader.checks import cost
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.answer_key import Slack
 from grader.grading.ladder import Judgement, verdict
-from grader.verdict import (
-    MAX_STARS,
-    Check,
-    Cost,
-    Finding,
-    NotJudged,
-    State,
-)
+from grader.verdict import MAX_STARS, Cost, State
 from pallascope.model import (
     Accident,
+    Check,
+    Finding,
+    NotJudged,
     Problem,
     RunCount,
     Stage,

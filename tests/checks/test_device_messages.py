@@ -8,12 +8,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.verdict import (
-    MAX_STARS,
-    Check,
-    Grade,
-    State,
-)
+from grader.verdict import MAX_STARS, Grade, State
+from pallascope.model import Check
 from pallascope.tpu import compiler
 from tests.support.mesh_katas import SPLIT_SUM, SPLIT_SUM_KEY, TO_RIGHT, TO_RIGHT_KEY
 from tests.support.repositories import Repository

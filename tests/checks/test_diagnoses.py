@@ -10,13 +10,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import (
+from pallascope.checks.compare import (
     Comparison,
     Index,
+    Roundings,
     Sum,
     tolerance,
 )
-from grader.checks.diagnoses import (
+from pallascope.checks.diagnoses import (
     DIAGNOSES,
     Diagnosis,
     Suspect,
@@ -24,7 +25,7 @@ from grader.checks.diagnoses import (
     headline,
     map_of_blocks,
 )
-from grader.checks.diagnoses.position_patterns import (
+from pallascope.checks.diagnoses.position_patterns import (
     another_block,
     another_result,
     left_over,
@@ -36,7 +37,7 @@ from grader.checks.diagnoses.position_patterns import (
     rows_reordered,
     transposed,
 )
-from grader.checks.diagnoses.uninitialized import (
+from pallascope.checks.diagnoses.uninitialized import (
     computed_nan,
     nan_of_an_input,
     nan_of_some_kind,
@@ -50,7 +51,7 @@ from grader.checks.diagnoses.uninitialized import (
     read_before_written,
     shared_by_parallel_steps,
 )
-from grader.checks.diagnoses.value_patterns import (
+from pallascope.checks.diagnoses.value_patterns import (
     all_zero,
     another_formula,
     changed_spec,
@@ -63,7 +64,6 @@ from grader.checks.diagnoses.value_patterns import (
     same_amount,
     same_factor,
 )
-from grader.exercise.answer_key import Roundings
 from pallascope.model import (
     FirstAccess,
     Hypothesis,

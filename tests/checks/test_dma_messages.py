@@ -9,9 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from grader.checks.dma_messages import copies_finding, nothing_there
-from grader.checks.values import check
-from grader.verdict import Check
+from pallascope.checks.dma_messages import copies_finding, nothing_there
+from pallascope.checks.values import check
 from pallascope.kernels import (
     CopyWatch,
     TracedLaunch,
@@ -20,6 +19,7 @@ from pallascope.kernels import (
     watching_copies,
 )
 from pallascope.model import (
+    Check,
     DmaFault,
     DmaHazard,
     Mode,

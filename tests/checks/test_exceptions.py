@@ -14,14 +14,13 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.exception_advice import exception_advice
-from grader.checks.exceptions import check, first_paragraph
-from grader.sandbox.exception_reports import MissingGradeCall, caught
-from grader.verdict import Check
+from pallascope.checks.exception_advice import exception_advice
+from pallascope.checks.exceptions import check, first_paragraph
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.prng_emulation import NotSeeded
 from pallascope.model import (
     Accident,
+    Check,
     Mode,
     Observation,
     Problem,
@@ -29,6 +28,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.runs.exception_reports import MissingGradeCall, caught
 from tests.support.factories import FILE, NOWHERE, attempt, evidence
 
 LINE = SourceLine(12, "o_ref[...] = x_ref + 1")

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float32, Int32
 
-from grader.checks.compare import Comparison, Sum, tolerance
-from grader.checks.diagnoses.value_patterns import changed_spec
 from grader.exercise import specs
-from grader.exercise.answer_key import Roundings
+from pallascope.checks.compare import Comparison, Roundings, Sum, tolerance
+from pallascope.checks.diagnoses.value_patterns import changed_spec
 from pallascope.tools.arrays import in_float64
 from tests.pallascope.support.calls import call, operand
 

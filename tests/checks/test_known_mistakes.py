@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from grader.checks.compare import Comparison, Sum, tolerance
-from grader.checks.diagnoses import Diagnosis
-from grader.checks.values import alike, check, known_mistake
-from grader.exercise.answer_key import Roundings
+from pallascope.checks.compare import Comparison, Roundings, Sum, tolerance
+from pallascope.checks.diagnoses import Diagnosis
+from pallascope.checks.values import alike, check, known_mistake
 from pallascope.model import Repaired
 from tests.pallascope.support.calls import array
 from tests.support.factories import X, attempt, evidence

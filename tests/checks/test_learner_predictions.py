@@ -10,13 +10,15 @@ import pytest
 from grader.checks import numbers_and_tests
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.key_tables import Predictions
-from grader.verdict import Check, Finding, NotJudged
 from pallascope.model import (
     Accident,
     Baseline,
+    Check,
+    Finding,
     InstructionBytes,
     Measured,
     MeasuredProgram,
+    NotJudged,
 )
 from tests.support.factories import attempt, evidence, with_key
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.checks import numbers_and_tests
-from grader.verdict import Check
-from pallascope.model import Observation, Trial, TrialVerdict
+from pallascope.model import Check, Observation, Trial, TrialVerdict
 from tests.support.factories import evidence
 
 PASSED, REJECTED = TrialVerdict

@@ -8,12 +8,12 @@ import pytest
 
 from grader.checks import cost
 from grader.checks.communication_cost import check_sends, dearest
-from grader.verdict import Finding
 from pallascope.model import (
     RESHARDING,
     Accident,
     ArrayType,
     Collective,
+    Finding,
     RunCount,
 )
 from pallascope.tpu import OnChip

@@ -16,18 +16,18 @@ import pytest
 from jax import lax
 from jax.experimental import pallas as pl
 
-from grader.checks.lowers import FORMULAS, WORKAROUNDS, lowering_finding, workaround_for
-from grader.sandbox.exception_reports import caught
-from grader.verdict import Check
+from pallascope.checks.lowers import FORMULAS, WORKAROUNDS, lowering_finding, workaround_for
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import for_chip, lower
 from pallascope.model import (
     ArrayType,
+    Check,
     Operation,
     Problem,
     SourceLine,
     Stage,
 )
+from pallascope.runs.exception_reports import caught
 from tests.pallascope.support import lowering_errors
 from tests.pallascope.support.lowering_errors import F32, LongFloat, Pair
 from tests.support.factories import read

@@ -8,9 +8,9 @@ import pytest
 
 from grader.checks.disallowed_shortcuts import CALLBACKS, check_own_work
 from grader.exercise.key_tables import Randomness
-from grader.verdict import Check
 from pallascope.model import (
     ArrayType,
+    Check,
     Constant,
     Observation,
     Operation,

@@ -11,10 +11,9 @@ import pytest
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.disallowed_shortcuts import check_pallas_used
-from grader.verdict import Check
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.lowering import for_chip
-from pallascope.model import Observation, Trace
+from pallascope.model import Check, Observation, Trace
 from tests.pallascope.support.calls import call, doubling, output, trace
 from tests.pallascope.support.core_map_kernels import add_by_copies, add_in_core_map, launched
 from tests.support.factories import attempt, evidence

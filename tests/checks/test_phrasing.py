@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from grader.checks import phrasing
+from pallascope.checks import phrasing
 
 
 @pytest.mark.parametrize("word", ["x" * 50_000, "words and " * 5_000], ids=["one-word", "many"])

@@ -16,18 +16,20 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks import production_values
-from grader.checks.compare import average_error
 from grader.checks.evidence import TpuEvidence
-from grader.exercise.answer_key import Roundings
 from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
-from grader.verdict import Check, Finding, NotJudged, State
+from grader.verdict import State
+from pallascope.checks.compare import Roundings, average_error
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.block_samples import Repeated
 from pallascope.model import (
     Accident,
     ArrayType,
     BlockSample,
+    Check,
+    Finding,
+    NotJudged,
     OperationPlace,
     Problem,
     Reference,

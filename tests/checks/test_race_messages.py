@@ -11,7 +11,7 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.exceptions import complaint_finding
+from pallascope.checks.exceptions import complaint_finding
 from pallascope.model import KernelCall
 from tests.pallascope.kernels.test_races import LEAVING, RACING, Function, X, watched
 from tests.pallascope.support.core_map_kernels import launched

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.checks import randomness, values
+from grader.checks import randomness
 from grader.checks.evidence import TpuEvidence
 from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
-from grader.verdict import Check, Finding, State
+from grader.verdict import State
+from pallascope.checks import values
 from pallascope.model import (
     Accident,
     ArrayType,
+    Check,
+    Finding,
     Observation,
     Outcomes,
     Problem,

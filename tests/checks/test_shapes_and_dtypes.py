@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grader.checks.shapes_and_dtypes import check
-from grader.verdict import Check
-from pallascope.model import ArrayType, Observation
+from pallascope.model import ArrayType, Check, Observation
 from tests.pallascope.support.calls import doubling, trace
 from tests.support.factories import X, attempt, evidence, reference
 

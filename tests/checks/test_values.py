@@ -15,15 +15,15 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from grader.checks.evidence import Evidence
-from grader.checks.exceptions import complaint_finding, interpreter_finding
-from grader.checks.values import check
-from grader.sandbox.exception_reports import caught
-from grader.verdict import Check, Finding
+from pallascope.checks.exceptions import complaint_finding, interpreter_finding
+from pallascope.checks.values import check
 from pallascope.kernels import TracedLaunch
 from pallascope.model import (
     BROKEN_PROMISE,
     ArrayType,
+    Check,
     Clues,
+    Finding,
     FirstAccess,
     Lint,
     Mode,
@@ -36,6 +36,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.runs.exception_reports import caught
 from tests.pallascope.support.calls import array, call, doubling, operand, output, trace
 from tests.support.factories import FILE, NOWHERE, X, attempt, evidence, reference, with_key
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 
 from grader import cli
-from grader.checks import compare, surrounding_operations
+from grader.checks import surrounding_operations
 from grader.exercise import answer_key, key_reader, key_tables, repository
 from grader.exercise.catalog import SOLUTIONS, katas
 from grader.report import report_files
 from grader.sandbox import process_limits, time_limits, worker_pool
-from grader.verdict import Check, Conditions, Cost, Device, Finding, Grade, NotJudged
-from pallascope.model import Mode
+from grader.verdict import Conditions, Cost, Device, Grade
+from pallascope.checks import compare
+from pallascope.model import Check, Finding, Mode, NotJudged
 from tests.commands.test_docs import CODE, DOCS, FENCED, FOR_CONTRIBUTORS, PAGES
 from tests.course import test_contract, test_layout, test_session_coverage
 from tests.support.repositories import ROOT

@@ -15,8 +15,8 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.exception_advice import OLDER_SPELLINGS
 from grader.exercise.catalog import SOLUTIONS, katas
+from pallascope.checks.exception_advice import OLDER_SPELLINGS
 from tests.support.repositories import ROOT
 
 sys.path.append(str(ROOT / "tools"))

@@ -12,7 +12,7 @@ import pytest
 from grader.cli import main
 from grader.exercise import repository
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import region_lines
+from pallascope.tools.regions import region_lines
 from tests.support.repositories import Shop
 
 NOON = datetime.datetime(2020, 1, 2, 12, 0, 0, 345)

@@ -14,9 +14,9 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.regions import BEGIN
 from grader.grading.grader import Grader
 from grader.verdict import State
+from pallascope.tools.regions import BEGIN
 from tests.support.repositories import ROOT, with_text
 
 SECONDS = 60

@@ -18,8 +18,8 @@ from grader.exercise.readmes import (
     prerequisites,
     prerequisites_line,
 )
-from grader.exercise.regions import Region, regions
 from grader.exercise.repository import SyncOutcome, sync_kata
+from pallascope.tools.regions import Region, regions
 from pallascope.tools.text import did_you_mean
 from tests.support.contract import demand
 from tests.support.repositories import ROOT

@@ -11,7 +11,7 @@ import pytest
 from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata
 from grader.sandbox.client import WorkerClient
-from grader.verdict import Check
+from pallascope.model import Check
 from tests.course import test_contract as contract
 from tests.course import test_session_coverage as sessions
 from tests.course import test_verdicts as verdicts

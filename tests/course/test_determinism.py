@@ -24,6 +24,7 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools import codec
 from pallascope.tpu import Prediction
 from tests.support.contract import Plan
@@ -58,7 +59,7 @@ def solution(kata: Kata) -> Launch:
     spec.loader.exec_module(module)
     case = draw(kata.id, kata.key, 0)[0]
     reference = specs.reference(module, kata.name, case, evaluated=False)
-    inputs = list(map(specs.trace_argument, reference.inputs))
+    inputs = list(map(trace_argument, reference.inputs))
     return getattr(module, kata.name), inputs, reference.keywords
 
 

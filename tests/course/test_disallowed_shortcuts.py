@@ -10,7 +10,8 @@ import pytest
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
-from grader.verdict import Check, Finding, State
+from grader.verdict import State
+from pallascope.model import Check, Finding
 from tests.support.repositories import ROOT, with_text
 
 EVERY = {kata.name: kata for kata in katas(ROOT, "solutions")}

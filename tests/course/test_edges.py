@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from grader.checks.evidence import Evidence
-from grader.checks.values import comparisons
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import evidence_of
 from grader.sandbox.client import WorkerClient
+from pallascope.checks.values import comparisons
 from pallascope.kernels import TracedLaunch
 from pallascope.tools.files import load_module
 from tests.support.contract import Plan, demand

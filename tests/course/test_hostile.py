@@ -11,7 +11,8 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
 from grader.sandbox.isolation import Isolation, level
-from grader.verdict import Check, Grade, State
+from grader.verdict import Grade, State
+from pallascope.model import Check
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.hostile import Hostile
 from tests.support.repositories import ROOT, with_text

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.regions import regions
+from pallascope.tools.regions import regions
 from tests.support.contract import demand
 from tests.support.repositories import ROOT
 

@@ -17,7 +17,7 @@ from grader.exercise.mutants import wrong_version
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
 from grader.sandbox.client import WorkerClient
-from grader.verdict import Check
+from pallascope.model import Check
 from pallascope.tpu import compiler
 from tests.support.repositories import ROOT, with_text
 

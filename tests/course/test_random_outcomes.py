@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from grader.checks.compare import ROUNDOFF
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.specs import reference
+from pallascope.checks.compare import ROUNDOFF
 from pallascope.model import Outcomes, Reference
 from pallascope.tools.arrays import dtype_of, in_float64
 from pallascope.tools.files import load_module

@@ -18,6 +18,7 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_tables import MESH, KataKind
 from grader.verdict import Case
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.files import load_module
 from tests.pallascope.support.sample_traces import carried, same, traced
@@ -59,7 +60,7 @@ def _outlines(solution: ModuleType, kata: Kata, case: Case) -> Sequence[Any]:
         with contextlib.suppress(jax.errors.JAXTypeError):
             return list(jax.eval_shape(made, jax.random.key(0, impl="rbg")))
     reference = specs.reference(solution, kata.name, case, evaluated=False)
-    return list(map(specs.trace_argument, reference.inputs))
+    return list(map(trace_argument, reference.inputs))
 
 
 def _accepted(function: Callable[..., Any], case: Case) -> dict[str, int]:

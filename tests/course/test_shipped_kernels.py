@@ -13,6 +13,7 @@ from jax.experimental.pallas.ops.tpu import paged_attention as paged
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools.arrays import to_numpy
 from pallascope.tools.files import load_module
 from tests.support.repositories import ROOT
@@ -25,7 +26,7 @@ def test_jaxs_paged_attention(exercise: Kata) -> None:
     """In bfloat16: it rounds float32 pages. Garbage in pages is none that it would survive."""
     case = dataclasses.replace(draw(exercise.id, exercise.key, 1)[0], dtype="bfloat16")
     reference = specs.reference(load_module(exercise.solution), exercise.name, case)
-    lengths, table, q, *pools = (specs.trace_argument(array) for array in reference.inputs)
+    lengths, table, q, *pools = (trace_argument(array) for array in reference.inputs)
     batch, groups, heads, width = q.shape
     keys, values = (jnp.nan_to_num(pool.swapaxes(0, 1)) for pool in pools)
     queries = q.reshape(batch, groups * heads, width) * width**-0.5

@@ -16,13 +16,8 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
-from grader.verdict import (
-    MAX_STARS,
-    Case,
-    Check,
-    Finding,
-    State,
-)
+from grader.verdict import MAX_STARS, Case, State
+from pallascope.model import Check, Finding
 from tests.support.factories import OwnAndPar, attempt, evidence
 from tests.support.repositories import ROOT, with_text
 

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grader.checks import compare
-from grader.checks.compare import Comparison, Floats
-from grader.checks.values import comparisons
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import verdict
 from grader.sandbox.client import WorkerClient
 from grader.verdict import Case, State
+from pallascope.checks import compare
+from pallascope.checks.compare import Comparison, Floats
+from pallascope.checks.values import comparisons
 from tests.support.repositories import ROOT, with_text
 
 BY_NAME = {exercise.name: exercise for exercise in katas(ROOT, "solutions")}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.checks import values
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.grading.grader import evidence_of
 from grader.sandbox.client import WorkerClient
-from grader.verdict import Finding
+from pallascope.checks import values
+from pallascope.model import Finding
 from tests.support.repositories import ROOT, with_text
 
 SECONDS = 60

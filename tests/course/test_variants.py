@@ -17,7 +17,8 @@ from grader.exercise.catalog import katas
 from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
-from grader.verdict import MAX_STARS, Check
+from grader.verdict import MAX_STARS
+from pallascope.model import Check
 from pallascope.tpu import compiler
 from pallascope.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand

@@ -21,12 +21,8 @@ from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.sandbox.client import WorkerClient
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    State,
-)
+from grader.verdict import Case, State
+from pallascope.model import Check, Finding
 from pallascope.tpu import OnChip, compiler
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text

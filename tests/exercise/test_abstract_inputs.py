@@ -10,12 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.exercise.reference_results import (
-    LARGE,
-    drawn,
-    drawn_or_abstract,
-    is_abstract,
-)
+from grader.exercise.drawn_inputs import LARGE, drawn, drawn_or_abstract, is_abstract
 
 KEY = jax.random.key(3, impl="rbg")
 

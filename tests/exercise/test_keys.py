@@ -6,18 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from grader.exercise.answer_key import (
-    DEFAULT_CASES,
-    HINTS,
-    LAYOUT,
-    Key,
-    Roundings,
-    Sizes,
-)
+from grader.exercise.answer_key import DEFAULT_CASES, HINTS, LAYOUT, Key, Sizes
 from grader.exercise.cases import draw
 from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
-from grader.verdict import Check
+from pallascope.checks.compare import Roundings
+from pallascope.model import Check
 
 KEY = """title = "Double"
 concept = "doubling"

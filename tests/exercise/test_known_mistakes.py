@@ -7,7 +7,7 @@ import pytest
 from grader.exercise.answer_key import Mistake
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import likeliest_mistakes, wrong_version
-from grader.verdict import Check
+from pallascope.model import Check
 from tests.support.repositories import ROOT
 
 SOLUTION = """def kernel(x_ref, o_ref):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.exercise.regions import (
+from pallascope.tools.regions import (
     BEGIN,
     END,
     RegionError,

@@ -9,7 +9,6 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
-from grader.exercise.regions import RegionError
 from grader.exercise.repository import (
     RepositoryError,
     SyncOutcome,
@@ -18,6 +17,7 @@ from grader.exercise.repository import (
     reset,
     sync,
 )
+from pallascope.tools.regions import RegionError
 from tests.support.repositories import Repository
 
 NOON = datetime.datetime(2030, 1, 2, 12, 0, 0, 345)

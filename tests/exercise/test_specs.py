@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float, Int32
 
-from grader.exercise.reference_results import LARGE
+from grader.exercise.drawn_inputs import LARGE
 from grader.exercise.specs import SpecProblem, block_shares, hypotheses, reference
 from grader.verdict import Case
 from pallascope.model import ArrayType, Reference, Role

@@ -10,7 +10,8 @@ from grader.exercise.mutants import wrong_version
 from grader.exercise.readmes import template_leftovers
 from grader.exercise.repository import new_kata
 from grader.grading.grader import Grader
-from grader.verdict import Check, State
+from grader.verdict import State
+from pallascope.model import Check
 from tests.support.repositories import Repository
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.grading.grader import Grader
-from grader.verdict import MAX_STARS, Check, State
+from grader.verdict import MAX_STARS, State
+from pallascope.model import Check
 from pallascope.tpu import compiler
 from tests.support.repositories import Repository
 

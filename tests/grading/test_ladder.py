@@ -8,10 +8,11 @@ import pytest
 
 from grader.exercise.answer_key import Mistake
 from grader.grading.ladder import LADDERS, Judgement, verdict
-from grader.verdict import MAX_STARS, Check, State
+from grader.verdict import MAX_STARS, State
 from pallascope.model import (
     Accident,
     ArrayType,
+    Check,
     Observation,
     Problem,
     Stage,

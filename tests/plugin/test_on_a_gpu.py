@@ -11,9 +11,9 @@ from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import NO_TOOL, GpuRunner
 from grader.sandbox.launch_client import WorkerQueues
-from grader.verdict import Check, Grade, State
+from grader.verdict import Grade, State
 from pallascope.gpu.timed_gpu_process import GpuRunResult
-from pallascope.model import Times
+from pallascope.model import Check, Times
 from pallascope.tools.arrays import from_numpy, to_numpy
 from tests.plugin.test_for_gpus import BODY, KEY, SOLUTION
 from tests.sandbox.test_gpu_runs import RunQuestion, Stub

@@ -20,14 +20,16 @@ from grader.plugin import items
 from grader.sandbox import devices, worker_pool
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import TpuRunner, WorkerQueues
-from grader.sandbox.messages import Answer, RunResult, RunTrace
-from grader.verdict import Check, Grade, State
+from grader.sandbox.messages import Answer
+from grader.verdict import Grade, State
 from pallascope.model import (
     Accident,
+    Check,
     Mode,
     Problem,
     Stage,
 )
+from pallascope.runs.questions import RunResult, RunTrace
 from pallascope.tools.arrays import from_numpy, to_numpy
 from tests.support.repositories import ROOT, Repository, with_text
 

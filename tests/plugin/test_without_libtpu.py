@@ -7,7 +7,7 @@ import pytest
 from grader.cli import main
 from grader.exercise.catalog import katas
 from grader.record.ledger import read_ledger
-from grader.verdict import Check
+from pallascope.model import Check
 from pallascope.tpu import libtpu
 from tests.support.repositories import ROOT, Ran, Repository
 

@@ -26,16 +26,8 @@ from grader.record.ledger import (
 )
 from grader.report.maps import newly_recorded
 from grader.tools.git import blob_id
-from grader.verdict import (
-    Check,
-    Conditions,
-    Device,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
-from pallascope.model import Mode
+from grader.verdict import Conditions, Device, Grade, State
+from pallascope.model import Check, Finding, Mode, NotJudged
 from pallascope.tools.text import render_text
 from pallascope.tpu import compiler
 from tests.support.repositories import Repository

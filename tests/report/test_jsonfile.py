@@ -9,15 +9,8 @@ import jax
 import pytest
 
 from grader.report import report_files
-from grader.verdict import (
-    Check,
-    Conditions,
-    Device,
-    Finding,
-    Grade,
-    State,
-)
-from pallascope.model import Mode
+from grader.verdict import Conditions, Device, Grade, State
+from pallascope.model import Check, Finding, Mode
 from pallascope.tools import codec, versions
 
 OFF = Finding(Check.VALUES, "off by −1", "all\nof it")

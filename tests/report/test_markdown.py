@@ -14,13 +14,8 @@ import pytest
 from grader.exercise.catalog import Kata
 from grader.report import report_files
 from grader.report.session_standings import SessionStandings, standings
-from grader.verdict import (
-    Check,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
+from grader.verdict import Grade, State
+from pallascope.model import Check, Finding, NotJudged
 from tests.support.repositories import ROOT, Repository
 
 ACTIONS = {

@@ -15,14 +15,8 @@ from grader.exercise.catalog import Kata
 from grader.report.failures import reason
 from grader.report.maps import encoding_of, fix_line, session_map
 from grader.report.session_standings import standings
-from grader.verdict import (
-    MAX_STARS,
-    Check,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
+from grader.verdict import MAX_STARS, Grade, State
+from pallascope.model import Check, Finding, NotJudged
 from pallascope.tools.text import render_text
 
 PHRASE = (

@@ -8,13 +8,8 @@ import pytest
 
 from grader.exercise.catalog import Kata
 from grader.report.session_standings import standings
-from grader.verdict import (
-    Check,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
+from grader.verdict import Grade, State
+from pallascope.model import Check, Finding, NotJudged
 from tests.support.repositories import Repository
 
 A, B, C = (Kata(Path("/nowhere"), "1_first", f"kata_0{i}_{name}") for i, name in enumerate("abc"))

@@ -22,11 +22,12 @@ from grader.sandbox.devices import (
     probe,
 )
 from grader.sandbox.launcher import Launcher
-from grader.sandbox.messages import Warm, Warmed, WorkerRole
+from grader.sandbox.messages import WorkerRole
 from grader.sandbox.worker_environment import QUICK_TO_COMPILE, environment, passed_on
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device
 from pallascope.model import Mode
+from pallascope.runs.questions import Warm, Warmed
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox.exception_reports import caught, problem_of
 from pallascope.kernels.jax_internals import CALLBACK_LOGGER
 from pallascope.model import (
     Problem,
@@ -17,6 +16,7 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.runs.exception_reports import caught, problem_of
 from pallascope.tpu.libtpu_errors import read_lowering_error
 from tests.support.factories import NOWHERE, read
 

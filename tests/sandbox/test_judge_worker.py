@@ -15,13 +15,14 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import katas
-from grader.sandbox.judge_worker import answer
 from grader.sandbox.launch_client import TpuLaunchClient, WorkerQueues
-from grader.sandbox.messages import RunResult, RunTrace, TargetDevice, Traced, eager_copies
+from grader.sandbox.messages import Traced, eager_copies
 from grader.verdict import Case, Device
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.refs import PIPELINES
 from pallascope.model import PIPELINE_INPUT, ArrayType, DmaHazard, Mode, Reference, SourceFile
+from pallascope.runs.launch_runs import answer
+from pallascope.runs.questions import RunResult, RunTrace, TargetDevice
 from pallascope.tools import arrays, codec
 from tests.support import copying_kernels as kernels
 from tests.support.repositories import ROOT

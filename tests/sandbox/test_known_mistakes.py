@@ -10,23 +10,18 @@ import pytest
 from grader.exercise.answer_key import Mistake
 from grader.sandbox import known_mistakes
 from grader.sandbox.known_mistakes import KnownMistakeRuns, WrongResult
-from grader.sandbox.messages import (
-    Question,
-    RunResult,
-    RunTrace,
-    TargetDevice,
-    Traced,
-    TraceLaunch,
-)
-from grader.verdict import Case, Check
+from grader.sandbox.messages import Question, Traced, TraceLaunch
+from grader.verdict import Case
 from pallascope.model import (
     Accident,
     Array,
+    Check,
     Mode,
     Problem,
     SourceFile,
     Stage,
 )
+from pallascope.runs.questions import RunResult, RunTrace, TargetDevice
 
 SOLUTION = "# BEGIN SOLUTION\no_ref[...] = x_ref[...] + 10\n# END SOLUTION\n"
 MISTAKES = (

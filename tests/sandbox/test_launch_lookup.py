@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from grader.sandbox.exception_reports import MissingGradeCall
 from grader.sandbox.trace_worker import handed_over
+from pallascope.runs.exception_reports import MissingGradeCall
 from tests.support.repositories import Repository
 
 

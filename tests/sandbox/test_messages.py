@@ -11,23 +11,17 @@ from typing import Any
 import pytest
 
 from grader.sandbox.messages import (
-    MESSAGE_LIMIT,
     MOST_TOLD,
     MOST_TRACED,
     FinishedTest,
-    Investigated,
     LaunchCalled,
     NoEstimate,
     Question,
     Returned,
-    RunResult,
     Shares,
-    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
-    Warm,
-    Warmed,
     understood,
 )
 from pallascope.kernels.serialization import encoding
@@ -41,6 +35,14 @@ from pallascope.model import (
     SourceFile,
     SourceLine,
     Stage,
+)
+from pallascope.runs.questions import (
+    MESSAGE_LIMIT,
+    Investigated,
+    RunResult,
+    TargetDevice,
+    Warm,
+    Warmed,
 )
 from pallascope.tools import codec
 from pallascope.tools.text import MAX_CHARACTERS

@@ -15,8 +15,6 @@ from grader.sandbox.messages import (
     LaunchCalled,
     Question,
     Returned,
-    RunResult,
-    RunTrace,
     Traced,
     TraceLaunch,
     TryTest,
@@ -33,6 +31,7 @@ from pallascope.model import (
     Stage,
     TrialVerdict,
 )
+from pallascope.runs.questions import RunResult, RunTrace
 
 SOLUTION = SourceFile("solutions/b.py", b"right")
 WRONG = Planted("is wrong", "right", "wrong")

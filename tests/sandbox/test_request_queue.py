@@ -13,16 +13,11 @@ import pytest
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import katas
 from grader.sandbox.launch_client import LaunchClient, WorkerQueues
-from grader.sandbox.messages import (
-    Answer,
-    Question,
-    Shares,
-    Warm,
-    Warmed,
-)
+from grader.sandbox.messages import Answer, Question, Shares
 from grader.sandbox.request_queue import RequestQueue
 from grader.sandbox.worker_pool import Stopped, Worker
 from pallascope.model import Accident, Reference
+from pallascope.runs.questions import Warm, Warmed
 from pallascope.tools import codec
 from tests.support.repositories import ROOT
 

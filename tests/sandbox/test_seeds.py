@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.sandbox.judge_worker import reseeded
+from grader.sandbox.launch_client import reseeded
 from pallascope.model import Reference
 from pallascope.tools.arrays import to_numpy
 from tests.pallascope.support.calls import array

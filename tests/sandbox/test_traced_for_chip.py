@@ -8,7 +8,6 @@ from grader.sandbox.messages import (
     FinishedTest,
     LaunchCalled,
     Returned,
-    TargetDevice,
     Traced,
     TraceLaunch,
     TryTest,
@@ -16,6 +15,7 @@ from grader.sandbox.messages import (
 from grader.sandbox.trace_worker import Tracer, loaded_for, traced
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.model import SourceFile
+from pallascope.runs.questions import TargetDevice
 from pallascope.tpu.chips import CHIPS
 from tests.pallascope.kernels.test_device_queries import FILE, X
 

@@ -19,15 +19,7 @@ from grader.sandbox.client import WorkerClient
 from grader.sandbox.isolation import Isolation
 from grader.sandbox.launch_client import BrokenKata, WorkerQueues
 from grader.sandbox.launcher import Launcher, SandboxError
-from grader.sandbox.messages import (
-    EvaluateReference,
-    Predict,
-    Question,
-    RunTrace,
-    TraceLaunch,
-    Warm,
-    WorkerRole,
-)
+from grader.sandbox.messages import EvaluateReference, Question, TraceLaunch, WorkerRole
 from grader.sandbox.worker_environment import environment
 from grader.sandbox.worker_pool import (
     MOST_ASKED,
@@ -37,6 +29,7 @@ from grader.sandbox.worker_pool import (
 )
 from grader.verdict import Device, State
 from pallascope.model import Mode
+from pallascope.runs.questions import Predict, RunTrace, Warm
 from tests.support.repositories import Repository
 from tests.support.sessions import LentPool
 

@@ -19,8 +19,8 @@ from grader.exercise.catalog import Kata
 from grader.sandbox.client import L, WorkerClient
 from grader.sandbox.launch_client import LaunchClient
 from grader.sandbox.request_queue import SECONDS
-from grader.verdict import Case, Check
-from pallascope.model import Reference
+from grader.verdict import Case
+from pallascope.model import Check, Reference
 
 #: Told in words of jax, or of what it accepts: this may change with its version.
 TOLD_BY_JAX = (Check.RUNS, Check.CONTRACT, Check.BLOCKS, Check.LOWERS, Check.COMPILES)

@@ -14,10 +14,11 @@ import numpy as np
 from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
-from grader.exercise.reference_results import as_float64
 from grader.verdict import Case
+from pallascope.checks.expected_results import as_float64
 from pallascope.kernels import TracedLaunch
 from pallascope.model import Mode
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools.files import load_module
 from tests.support.independent import INDEPENDENT
 
@@ -29,7 +30,7 @@ def error_of_solution(exercise: Kata, dtype: str) -> float:
     """The largest error among all results, each relative to its largest element; no unit."""
     solution, case = load_module(exercise.solution), _case(exercise, dtype)
     reference = specs.reference(solution, exercise.name, case)
-    inputs = [specs.trace_argument(array) for array in reference.inputs]
+    inputs = [trace_argument(array) for array in reference.inputs]
     launch = TracedLaunch.of(getattr(solution, exercise.name), inputs, reference.keywords)
     return _error_of(exercise, case, inputs, launch.run(inputs, Mode.STRICT, case.seed))
 

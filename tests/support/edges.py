@@ -25,7 +25,6 @@ from grader.exercise import specs
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KataKind
-from grader.exercise.regions import regions
 from grader.verdict import Case
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.kernels.evaluator import Env, Evaluator, Events, bind
@@ -44,6 +43,7 @@ from pallascope.kernels.pallas_params import block_size, body, grid_mapping, is_
 from pallascope.kernels.sharding import SHARD_MAP
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.files import load_module
+from pallascope.tools.regions import regions
 from pallascope.tpu import chips
 
 #: These programs draw a few integers, so most of their time is compilation.

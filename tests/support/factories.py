@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks.evidence import TpuEvidence
-from grader.exercise.answer_key import Key, Roundings, Slack
+from grader.checks.evidence import TpuEvidence, required_by
+from grader.exercise.answer_key import Key, Slack
+from pallascope.checks.compare import Roundings
 from pallascope.model import (
     Accident,
     Array,
@@ -101,7 +102,7 @@ def evidence(
         operations=operations,
     )
     return TpuEvidence(
-        key=asked,
+        **required_by(asked),
         mode=mode,
         file=FILE,
         attempt=tried,
@@ -134,7 +135,7 @@ def key(**fields: Any) -> Key:
 
 def with_key(given: TpuEvidence, **fields: Any) -> TpuEvidence:
     """The same evidence for a kata with other fields in its key."""
-    return dataclasses.replace(given, key=dataclasses.replace(given.key, **fields))
+    return dataclasses.replace(given, **required_by(dataclasses.replace(given.key, **fields)))
 
 
 #: A file that no line of anybody's is in.

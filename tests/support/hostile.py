@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grader.verdict import Check, State
+from grader.verdict import State
+from pallascope.model import Check
 
 IMPORTS = """
 import jax.numpy as jnp
@@ -416,7 +417,7 @@ _mlir.register_lowering(_lax.mul_p, lambda context, x, y: [x])
         "puts its own modules into the grader's place",
         """
 import sys, types
-for name in ("grader.sandbox.judge_worker", "grader.checks.values", "pallascope.tools.arrays"):
+for name in ("pallascope.runs.launch_runs", "pallascope.checks.values", "pallascope.tools.arrays"):
     sys.modules[name] = types.ModuleType(name)
 """,
     ),
@@ -431,7 +432,7 @@ threading.Thread(target=later, daemon=True).start()
 atexit.register(later)
 """,
     ),
-    fails_to("reaches for the comparison", "import grader.checks.compare\n", "PermissionError"),
+    fails_to("reaches for the comparison", "import pallascope.checks.compare\n", "PermissionError"),
     fails_to("reaches for the ladder", "import grader.grading.ladder\n", "PermissionError"),
     Hostile(
         "silences jaxtyping",

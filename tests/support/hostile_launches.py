@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from grader.verdict import Check, State
+from grader.verdict import State
+from pallascope.model import Check
 from tests.support.hostile import LAUNCH, RIGHT, ZEROS, Hostile, two_faced
 
 FACES = (

@@ -15,14 +15,10 @@ from grader.checks.gpu_hardware import WITHOUT
 from grader.exercise.catalog import Kata
 from grader.exercise.targets import GpuTarget
 from grader.grading.grader import costs
-from grader.verdict import (
-    MAX_STARS,
-    Case,
-    Check,
-    NotJudged,
-)
+from grader.verdict import MAX_STARS, Case
 from pallascope.gpu import toolchain
 from pallascope.gpu.gpus import DEFAULT
+from pallascope.model import Check, NotJudged
 from pallascope.tpu import compiler
 
 #: The memory that a Ref may be said to lie in.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import Kata, katas
-from grader.exercise.regions import BEGIN, END
+from pallascope.tools.regions import BEGIN, END
 from tests.support.repositories import ROOT
 
 FOLDER = ROOT / "tests" / "variants"

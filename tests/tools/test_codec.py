@@ -12,18 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grader.exercise.answer_key import DTYPES
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    Grade,
-    State,
-)
+from grader.verdict import Case, Grade, State
 from pallascope.model import (
     Accident,
     Array,
     ArrayType,
+    Check,
     Clues,
+    Finding,
     Observation,
     Operand,
     OutputBlocks,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.exercise.regions import fill_regions, region_lines
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
 from grader.updates import file_merge
+from pallascope.tools.regions import fill_regions, region_lines
 
 BASE = '''"""Double every element.
 

@@ -14,10 +14,10 @@ import pytest
 
 from grader.cli import main
 from grader.exercise.catalog import Kata
-from grader.exercise.regions import fill_regions, region_lines
 from grader.record.ledger import LEDGER
 from grader.tools.git import Git
 from grader.updates import repository_merge
+from pallascope.tools.regions import fill_regions, region_lines
 from tests.support.repositories import Repository
 
 MINE = ("    # mine, √2  ", "", "    value = x_ref[...]", "    o_ref[...] = value + value", "")

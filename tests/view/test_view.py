@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grader.checks.compare import Comparison, Sum, compare
 from grader.commands.launches import why_no_browser
-from grader.exercise.answer_key import Roundings
 from grader.grading import cost_studies
 from grader.view.document import (
     SCHEMA,
@@ -24,6 +22,7 @@ from grader.view.document import (
 )
 from grader.view.kernel_view import MOST, MOST_BLOCKS, kernel_of, timeline, wrong_of
 from grader.view.launch_view import page
+from pallascope.checks.compare import Comparison, Roundings, Sum, compare
 from pallascope.model import Mode, Role
 from pallascope.tools import codec
 from pallascope.tpu.perfetto import step_spans

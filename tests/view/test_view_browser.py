@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from jax.experimental import pallas as pl
 
-from grader.checks.compare import Sum, compare
-from grader.exercise.answer_key import Roundings
 from grader.view.document import (
     SCHEMA,
     Document,
@@ -25,6 +23,7 @@ from grader.view.document import (
 )
 from grader.view.kernel_view import EVENTS, kernel_of, wrong_of
 from grader.view.launch_view import page as page_of
+from pallascope.checks.compare import Roundings, Sum, compare
 from pallascope.kernels.lowering import TracedKernel
 from pallascope.model import Mode, Role
 from pallascope.tpu import predictions

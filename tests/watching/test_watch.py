@@ -24,14 +24,7 @@ from grader.sandbox import devices
 from grader.sandbox.isolation import Level
 from grader.tools.editor import NoEditor
 from grader.tools.git import blob_id
-from grader.verdict import (
-    Case,
-    Check,
-    Finding,
-    Grade,
-    NotJudged,
-    State,
-)
+from grader.verdict import Case, Grade, State
 from grader.watching import watch_loop as watch_module
 from grader.watching.background_jobs import BackgroundCommands, GradingThreads
 from grader.watching.watch_events import (
@@ -48,6 +41,7 @@ from grader.watching.watch_events import (
 )
 from grader.watching.watch_loop import Watch
 from grader.watching.watch_screen import Screen, Settings
+from pallascope.model import Check, Finding, NotJudged
 from tests.support.repositories import ROOT, Repository, Shop
 
 SEED = 5

@@ -37,11 +37,11 @@ simulate_devices()  # for launches for a mesh
 
 import numpy as np  # noqa: E402
 
-from grader.checks.compare import NARROW, average_error, explained_error  # noqa: E402
 from grader.checks.production_values import common_elements  # noqa: E402
 from grader.exercise import specs  # noqa: E402
 from grader.exercise.cases import case_of_values, hidden_cases  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
+from pallascope.checks.compare import NARROW, average_error, explained_error  # noqa: E402
 from pallascope.kernels import TracedLaunch, for_chip  # noqa: E402
 from pallascope.model import Array, BlockSample  # noqa: E402
 from pallascope.tools.arrays import (  # noqa: E402

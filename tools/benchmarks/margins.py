@@ -52,18 +52,18 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.extend import core  # noqa: E402
 
-from grader.checks.compare import (  # noqa: E402
+from grader.checks.random_statistics import RandomResult  # noqa: E402
+from grader.exercise import specs  # noqa: E402
+from grader.exercise.cases import draw  # noqa: E402
+from grader.exercise.catalog import Kata, katas  # noqa: E402
+from grader.verdict import Case  # noqa: E402
+from pallascope.checks.compare import (  # noqa: E402
     ROUNDOFF,
     Sum,
     coarsest,
     tolerance,
 )
-from grader.checks.random_statistics import RandomResult  # noqa: E402
-from grader.exercise import specs  # noqa: E402
-from grader.exercise.cases import draw  # noqa: E402
-from grader.exercise.catalog import Kata, katas  # noqa: E402
-from grader.exercise.reference_results import reference_function  # noqa: E402
-from grader.verdict import Case  # noqa: E402
+from pallascope.checks.expected_results import reference_function  # noqa: E402
 from pallascope.gpu import gpus as gpu_chips  # noqa: E402
 from pallascope.gpu.gpu_interpreter import interpreted  # noqa: E402
 from pallascope.gpu.gpus import traced_for  # noqa: E402

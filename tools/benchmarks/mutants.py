@@ -40,7 +40,6 @@ from grader.checks.evidence import TpuEvidence
 from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_tables import KataKind
-from grader.exercise.regions import regions
 from grader.grading.grader import evidence_of
 from grader.grading.ladder import Judgement, verdict
 from grader.sandbox import devices
@@ -54,6 +53,7 @@ from grader.verdict import (
     State,
 )
 from pallascope.model import Clues
+from pallascope.tools.regions import regions
 from tests.support.mutations import Mutation, mutations
 from tests.support.repositories import ROOT, with_text
 

@@ -27,8 +27,7 @@ from grader.api import Examiner  # noqa: E402
 from grader.exercise.catalog import Kata, katas  # noqa: E402
 from grader.exercise.mutants import wrong_version  # noqa: E402
 from grader.sandbox.launch_client import LaunchClient, TpuLaunchClient  # noqa: E402
-from grader.verdict import Check  # noqa: E402
-from pallascope.model import BlockSample, Repaired  # noqa: E402
+from pallascope.model import BlockSample, Check, Repaired  # noqa: E402
 
 NAMES = (
     *("row_sum", "tiled_matmul", "row_softmax", "causal_conv1d", "flash_attention", "causal_flash"),

@@ -38,6 +38,7 @@ from grader.exercise.cases import draw
 from grader.exercise.catalog import Kata, katas
 from grader.verdict import Case
 from pallascope.model import Reference
+from pallascope.runs.launch_runs import trace_argument
 from pallascope.tools.files import load_module
 from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import Prediction, compile_process, predictions
@@ -119,7 +120,7 @@ def row(
     chip: str,
 ) -> str:
     """The table's row for one solution on one chip."""
-    inputs = [specs.trace_argument(array) for array in reference.inputs]
+    inputs = [trace_argument(array) for array in reference.inputs]
     ours = side(functools.partial(own, **reference.keywords), inputs, chip)
     function, kernels = SHIPPED.get(exercise.name, (None, ""))
     theirs = Side(trouble="–")

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 
-from grader.checks.exceptions import check
-from grader.sandbox.exception_reports import caught
+from pallascope.checks.exceptions import check
 from pallascope.kernels import TracedLaunch
 from pallascope.model import Observation, SourceFile, Stage
+from pallascope.runs.exception_reports import caught
 from tests.support.factories import evidence
 
 ROWS = pl.BlockSpec((8, 128), lambda i: (i, 0))

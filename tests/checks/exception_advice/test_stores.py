@@ -12,10 +12,10 @@ import pytest
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from grader.checks.exception_advice import exception_advice
-from grader.sandbox.exception_reports import caught
+from pallascope.checks.exception_advice import exception_advice
 from pallascope.kernels import TracedLaunch
 from pallascope.model import Mode, SourceFile, Stage
+from pallascope.runs.exception_reports import caught
 from tests.checks.exception_advice.raising import ROWS, launching, told
 
 COLUMN = {

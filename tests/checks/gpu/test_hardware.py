@@ -11,16 +11,14 @@ from grader.checks import gpu_hardware, gpu_interpreted
 from grader.checks.evidence import GpuEvidence
 from grader.exercise.targets import GpuTarget
 from grader.grading.ladder import verdict
-from grader.verdict import (
+from grader.verdict import State
+from pallascope.model import (
     Check,
     Finding,
-    NotJudged,
-    State,
-)
-from pallascope.model import (
     GpuCrash,
     GpuRun,
     GpuTimes,
+    NotJudged,
     Times,
 )
 from tests.checks.gpu.test_rungs import found, judged, kernel, on_gpu

@@ -12,25 +12,23 @@ from grader.checks import (
     gpu_hardware,
     gpu_interpreted,
 )
-from grader.checks.evidence import GpuEvidence
+from grader.checks.evidence import GpuEvidence, required_by
 from grader.checks.gpu_interpreted import ordering_finding, run_finding
 from grader.exercise.targets import GpuTarget
 from grader.grading.ladder import verdict
-from grader.verdict import (
-    Check,
-    Finding,
-    NotJudged,
-    State,
-)
+from grader.verdict import State
 from pallascope.gpu.gpu_compile_errors import GpuRefusal, GpuRefusalKind
 from pallascope.gpu.gpu_compiler import Compiled, GpuKernel
 from pallascope.gpu.gpu_resources import Mix, Resources
 from pallascope.model import (
+    Check,
     Clues,
+    Finding,
     GpuFault,
     GpuHazard,
     GpuTimes,
     Mode,
+    NotJudged,
     OnGpu,
     Problem,
     SourceLine,
@@ -59,7 +57,7 @@ def judged(own: OnGpu, units: tuple[str, ...] = (), **others: Any) -> GpuEvidenc
     asked = key(target=others.pop("target", GpuTarget(units)))
     known = {"attempt": attempt(), "reference": reference(), "compiled": lambda: own, **others}
     return GpuEvidence(
-        key=asked, mode=Mode.STRICT, file=FILE, chips=("h100",), clues=Clues, **known
+        **required_by(asked), mode=Mode.STRICT, file=FILE, chips=("h100",), clues=Clues, **known
     )
 
 

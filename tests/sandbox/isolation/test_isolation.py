@@ -169,7 +169,8 @@ def test_an_older_landlock_is_made_up_for(tmp_path: Path, version: int) -> None:
 JAX = """
 import os, pathlib, sys, time
 from pallascope.model import Mode
-from grader.sandbox import isolation, warmup as warming
+from grader.sandbox import isolation
+from pallascope.runs import warmup as warming
 folder = pathlib.Path(sys.argv[1])
 prepared = isolation.confinement(isolation.Isolation.REQUIRE, never=[pathlib.Path(sys.argv[2])])
 if not os.fork():

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grader.checks.compare import (
+from pallascope.checks.compare import (
     ROUNDOFF,
     Comparison,
     Floats,
     Index,
     Mask,
 )
-from grader.checks.phrasing import listed, times
+from pallascope.checks.phrasing import listed, times
 from pallascope.model import (
     KernelCall,
     Operand,

@@ -8,18 +8,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from grader.checks import compiles, lowers
-from grader.checks.diagnoses import Diagnosis
-from grader.checks.evidence import Evidence
-from grader.checks.exception_advice import (
+from pallascope.checks import compiles, lowers
+from pallascope.checks.diagnoses import Diagnosis
+from pallascope.checks.exception_advice import (
     EXCEPTION_ADVICE,
     WITHOUT_KERNEL,
     AdviceTable,
     exception_advice,
 )
-from grader.checks.phrasing import at, paragraph
-from grader.verdict import Check, Finding
-from pallascope.model import BROKEN_PROMISE, Accident, KernelCall, Operand, Problem, Role, Stage
+from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.checks.phrasing import at, paragraph
+from pallascope.model import (
+    BROKEN_PROMISE,
+    Accident,
+    Check,
+    Finding,
+    KernelCall,
+    Operand,
+    Problem,
+    Role,
+    Stage,
+)
 from pallascope.tpu import OnChip, Prediction
 
 #: The kind of a Problem made from kernels.NotSerializable.
@@ -31,7 +40,7 @@ GIVEN = (
 )
 
 
-def check(evidence: Evidence) -> Finding | None:
+def check(evidence: LaunchEvidence) -> Finding | None:
     """Reject an attempt that did not import, trace, end, or stay in the process."""
     attempt = evidence.attempt
     if isinstance(attempt, Accident):
@@ -40,7 +49,7 @@ def check(evidence: Evidence) -> Finding | None:
     if problem is None or problem.stage is Stage.RUN:
         return None
     return raised_finding(
-        problem, evidence.file, EXCEPTION_ADVICE if evidence.key.kernel else WITHOUT_KERNEL
+        problem, evidence.file, EXCEPTION_ADVICE if evidence.kernel else WITHOUT_KERNEL
     )
 
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grader.checks.compare import ROUNDOFF, Comparison, Floats
-from grader.checks.diagnoses.suspect import (
+from pallascope.checks.compare import ROUNDOFF, Comparison, Floats
+from pallascope.checks.diagnoses.suspect import (
     Diagnosis,
     Suspect,
     rms,
     rounding,
     wrong_values,
 )
-from grader.checks.phrasing import number
+from pallascope.checks.phrasing import number
 from pallascope.model import BROKEN_PROMISE, Hypothesis, Lint
 
 _LEAST_FACTOR = 1e-3

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from grader.checks.compare import Comparison, Index, Mask
-from grader.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
-from grader.checks.phrasing import count, listed
+from pallascope.checks.compare import Comparison, Index, Mask
+from pallascope.checks.diagnoses.suspect import Diagnosis, Suspect, blocks_in_words
+from pallascope.checks.phrasing import count, listed
 from pallascope.model import (
     PIPELINE_INPUT,
     FirstAccess,

@@ -1,6 +1,6 @@
-"""The worker that runs, lowers and compiles launches for TPUs; clues on wrong results, new seeds.
+"""Runs, lowers and compiles traced launches for TPUs; clues on wrong results, single repairs.
 
-Its process has never imported a learner's file. The same trace is run and compiled.
+The process needs no file of the launch: the same trace is run and compiled.
 """
 
 from __future__ import annotations
@@ -11,36 +11,21 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import jax
 import numpy as np
 from jax.extend import core
 
-from grader.exercise.regions import RegionError, regions
-from grader.exercise.specs import similar, trace_argument
-from grader.sandbox import exception_reports, warmup
-from grader.sandbox.messages import (
-    Answer,
-    FollowBlocks,
-    Investigated,
-    InvestigateRun,
-    Predict,
-    Question,
-    ReadTrace,
-    RepairRun,
-    RunResult,
-    RunTrace,
-    SampleBlocks,
-    TraceQuestion,
-    Warm,
-    Warmed,
-)
-from grader.sandbox.trace_worker import traced_on
+from pallascope.gpu.gpus import named as gpu_named
+from pallascope.gpu.gpus import traced_for
 from pallascope.kernels import (
     CopiesDiffer,
     CopyWatch,
     DeviceFaultLog,
     TracedLaunch,
     UnwrittenMemory,
+    for_chip,
     noting_nonfinite,
     overhangs,
     running,
@@ -51,6 +36,7 @@ from pallascope.kernels import (
 from pallascope.kernels.cpu_runs import NotTried
 from pallascope.kernels.edges_of_mosaic import DIFFERENCES, noting_broken_promises
 from pallascope.kernels.lints import notes_on
+from pallascope.kernels.serialization import make_ready_for_gpus
 from pallascope.kernels.source_lines import Source, line_of
 from pallascope.model import (
     BROKEN_PROMISE,
@@ -59,7 +45,6 @@ from pallascope.model import (
     BlockSample,
     Mode,
     Problem,
-    Reference,
     Repaired,
     Role,
     SourceFile,
@@ -67,35 +52,59 @@ from pallascope.model import (
     Trace,
     UnwrittenUse,
 )
+from pallascope.runs import exception_reports, warmup
+from pallascope.runs.questions import (
+    FollowBlocks,
+    Investigated,
+    InvestigateRun,
+    LaunchAnswer,
+    Predict,
+    ReadTrace,
+    RepairRun,
+    RunResult,
+    RunTrace,
+    SampleBlocks,
+    TargetDevice,
+    TraceQuestion,
+    Warm,
+    Warmed,
+)
 from pallascope.tools import arrays
-from pallascope.tools.arrays import from_numpy, holds_nan, to_numpy
+from pallascope.tools.arrays import dtype_of, from_numpy, holds_nan, similar, to_numpy
+from pallascope.tools.regions import RegionError, regions
 from pallascope.tpu import OnChip
+from pallascope.tpu.chips import named as tpu_named
 from pallascope.tpu.pipeline_steps import LaunchMotion, motions_of_launch
 from pallascope.tpu.predict import predictions_of_launch
 
 
-def reseeded(reference: Reference, name: str, word: int) -> tuple[tuple[Array, ...], str]:
-    """The inputs with one word of the seed `name` raised by one, and a description of the change.
-
-    `word` is taken modulo the seed's size. Raises ValueError if the spec has no such integers.
-    """
-    if name not in reference.names:
-        raise ValueError(f"[random] names {name!r}, but the spec takes no such array")
-    position = reference.names.index(name)
-    seed = to_numpy(reference.inputs[position]).copy()
-    if not np.issubdtype(seed.dtype, np.integer) or not seed.size:
-        raise ValueError(f"[random] names {name!r}, which holds no integers")
-    at = word % seed.size
-    before = int(seed.flat[at])
-    after = before + 1 if before < np.iinfo(seed.dtype).max else np.iinfo(seed.dtype).min
-    seed.flat[at] = after
-    inputs = list(reference.inputs)
-    inputs[position] = from_numpy(seed)
-    index = ", ".join(str(int(i)) for i in np.unravel_index(at, seed.shape))
-    return tuple(inputs), f"{name}[{index}] = {after} instead of {before}"
+def _on_tpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    chip = tpu_named(device.chip)
+    return for_chip(chip.kind, chip.cores, device.mesh)
 
 
-def answer(question: Question) -> Answer:
+def _on_gpu(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    make_ready_for_gpus()
+    return traced_for(gpu_named(device.chip))
+
+
+#: By target: a context in which jax finds such a device.
+TRACED_ON = {"tpu": _on_tpu, "gpu": _on_gpu}
+
+
+def traced_on(device: TargetDevice) -> contextlib.AbstractContextManager[None]:
+    """A context for tracing launches, and reading traces, as on a device."""
+    return TRACED_ON[device.target](device)
+
+
+def trace_argument(array: Array) -> Any:
+    """An argument for tracing a launch: an array, or its shape and dtype if it has no contents."""
+    if array.data or 0 in array.shape:
+        return to_numpy(array)
+    return jax.ShapeDtypeStruct(array.shape, dtype_of(array.dtype))
+
+
+def answer(question: object) -> LaunchAnswer:
     """Answer a question about a trace. Raises TypeError for any other."""
     match question:
         case ReadTrace():
@@ -114,7 +123,7 @@ def answer(question: Question) -> Answer:
             return _sampled(question)
         case Warm():
             return _warm(question)
-    raise TypeError(f"a judging worker got a question {type(question).__name__}")
+    raise TypeError(f"no launch is run by a question {type(question).__name__}")
 
 
 def _surroundings(question: TraceQuestion) -> contextlib.AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from grader.checks.compare import (
+from pallascope.checks.compare import (
     ROUNDOFF,
     Comparison,
     Floats,
@@ -17,37 +17,38 @@ from grader.checks.compare import (
     coarsest,
     compare,
 )
-from grader.checks.device_messages import copies_differ, devices_finding, one_axis
-from grader.checks.diagnoses import (
+from pallascope.checks.device_messages import copies_differ, devices_finding, one_axis
+from pallascope.checks.diagnoses import (
     Suspect,
     diagnose,
     headline,
     map_of_blocks,
 )
-from grader.checks.diagnoses.suspect import Diagnosis, rms, rounding
-from grader.checks.diagnoses.uninitialized import (
+from pallascope.checks.diagnoses.suspect import Diagnosis, rms, rounding
+from pallascope.checks.diagnoses.uninitialized import (
     no_steps,
     of_unwritten,
     shared_by_parallel_steps,
 )
-from grader.checks.diagnoses.value_patterns import changed_spec
-from grader.checks.dma_messages import copies_finding, nothing_there
-from grader.checks.evidence import Evidence
-from grader.checks.exceptions import FOUND, complaint_finding, interpreter_finding
-from grader.checks.phrasing import (
+from pallascope.checks.diagnoses.value_patterns import changed_spec
+from pallascope.checks.dma_messages import copies_finding, nothing_there
+from pallascope.checks.exceptions import FOUND, complaint_finding, interpreter_finding
+from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.checks.phrasing import (
     WIDTH,
     listed,
     number,
     paragraph,
     times,
 )
-from grader.verdict import Check, Finding
 from pallascope.model import (
     BROKEN_PROMISE,
     Accident,
     Array,
+    Check,
     Clues,
     DmaHazard,
+    Finding,
     KernelCall,
     Lint,
     Mode,
@@ -136,7 +137,7 @@ MOST_SAID = 200  # characters of an exception's text on a TPU
 _FEW = 64  # elements that one can read at a glance
 
 
-def check(evidence: Evidence) -> Finding | None:
+def check(evidence: LaunchEvidence) -> Finding | None:
     """Judge copies started by hand, the interpreter's exceptions and complaints, and the values."""
     trace = evidence.observed.trace
     calls = trace.calls if trace else ()
@@ -180,7 +181,7 @@ def check(evidence: Evidence) -> Finding | None:
 
 
 def _tested_cause(
-    evidence: Evidence, position: int, results: list[Comparison], diagnosis: Diagnosis | None
+    evidence: LaunchEvidence, position: int, results: list[Comparison], diagnosis: Diagnosis | None
 ) -> Diagnosis | None:
     """A cause that was tested, in the place of a vague diagnosis; else that diagnosis."""
     result = results[_judged(evidence).index(position)]
@@ -203,7 +204,7 @@ def _tested_cause(
     return (_repaired(evidence, results) if unsure else None) or diagnosis
 
 
-def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis | None:
+def _tested(evidence: LaunchEvidence, position: int, result: Comparison) -> Diagnosis | None:
     """The diagnosis that the spec, changed in one thing, gives the learner's result."""
     results = [
         (hypothesis, in_float64(hypothesis.results[position]))
@@ -213,7 +214,7 @@ def _tested(evidence: Evidence, position: int, result: Comparison) -> Diagnosis 
     return changed_spec(result, results)
 
 
-def _repaired(evidence: Evidence, results: Sequence[Comparison]) -> Diagnosis | None:
+def _repaired(evidence: LaunchEvidence, results: Sequence[Comparison]) -> Diagnosis | None:
     """The diagnosis that all results are right if one operation of the kernel is changed."""
     repaired = evidence.repaired()
     judged = (
@@ -234,7 +235,7 @@ def _change(repaired: Repaired) -> Diagnosis:
     )
 
 
-def _with_change(evidence: Evidence, finding: Finding) -> Finding:
+def _with_change(evidence: LaunchEvidence, finding: Finding) -> Finding:
     """An index out of bounds or a false promise, and the change that makes all results right, if
     there is one. The launch itself may have no results.
     """
@@ -256,13 +257,13 @@ def _is_right(result: Comparison, values: Floats) -> bool:
 
 
 def _complained(
-    evidence: Evidence, calls: tuple[KernelCall, ...], diagnosis: Diagnosis | None = None
+    evidence: LaunchEvidence, calls: tuple[KernelCall, ...], diagnosis: Diagnosis | None = None
 ) -> Finding:
     observed = evidence.observed
     return complaint_finding(observed.complaints, diagnosis, observed.devices, calls, evidence.file)
 
 
-def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
+def _lucky(evidence: LaunchEvidence, results: list[Comparison]) -> Finding | None:
     """Right values that would be wrong in another order of the parallel grid steps."""
     trace = evidence.observed.trace
     for call in trace.calls if trace and results else ():
@@ -273,7 +274,7 @@ def _lucky(evidence: Evidence, results: list[Comparison]) -> Finding | None:
     return None
 
 
-def _unwritten_used(evidence: Evidence) -> Finding | None:
+def _unwritten_used(evidence: LaunchEvidence) -> Finding | None:
     """Right values that change with the contents of memory that nothing has written."""
     use, trace = evidence.observed.unwritten, evidence.observed.trace
     if use is None:
@@ -296,10 +297,10 @@ def _place(index: tuple[int, ...]) -> str:
     return listed(index) if len(index) == 1 else str(index)
 
 
-def rounded_product(evidence: Evidence) -> Finding | None:
+def rounded_product(evidence: LaunchEvidence) -> Finding | None:
     """Right values that a TPU would have rounded, if the key asks for more precision."""
     trace = evidence.observed.trace
-    for call in trace.calls if trace and evidence.key.full_precision else ():
+    for call in trace.calls if trace and evidence.full_precision else ():
         if Lint.ROUNDED_PRODUCT in call.lints:
             why = (
                 "The interpreter multiplies float32 as it is. A TPU's matrix unit rounds both "
@@ -320,7 +321,7 @@ def rounded_product(evidence: Evidence) -> Finding | None:
     return None
 
 
-def comparisons(evidence: Evidence) -> list[Comparison]:
+def comparisons(evidence: LaunchEvidence) -> list[Comparison]:
     """Each result of a launch that has run, compared with its expected values; not random ones."""
     reference = evidence.reference
     coarse = coarsest(array.dtype for array in reference.inputs)
@@ -331,7 +332,7 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
             evidence.outputs[position],
             reference.expected[position],
             operand_of(*output_of(evidence, position)),
-            evidence.key.roundings,
+            evidence.roundings,
             Sum(reference.contraction, coarse, sways.get(position, 0.0)),
             evidence.mode,
         )
@@ -339,7 +340,7 @@ def comparisons(evidence: Evidence) -> list[Comparison]:
     ]
 
 
-def wrong_on_tpu(evidence: Evidence, ran: Observation | Accident) -> str:
+def wrong_on_tpu(evidence: LaunchEvidence, ran: Observation | Accident) -> str:
     """How a run on a TPU differs from the expected values, in words; "" where it doesn't."""
     if isinstance(ran, Accident):
         return ran.phrase
@@ -355,14 +356,14 @@ def wrong_on_tpu(evidence: Evidence, ran: Observation | Accident) -> str:
     return ""
 
 
-def _judged(evidence: Evidence) -> list[int]:
+def _judged(evidence: LaunchEvidence) -> list[int]:
     """The results that aren't random, by position."""
     outcomes = evidence.reference.outcomes or (None,) * len(evidence.outputs)
     pairs = zip(evidence.outputs, outcomes, strict=True)
     return [position for position, (_, may_be) in enumerate(pairs) if may_be is None]
 
 
-def output_of(evidence: Evidence, position: int) -> tuple[KernelCall | None, int | None]:
+def output_of(evidence: LaunchEvidence, position: int) -> tuple[KernelCall | None, int | None]:
     """The last kernel, and which of its outputs result `position` is, if it is one unchanged."""
     trace = evidence.observed.trace
     if trace is None or not trace.calls:
@@ -370,7 +371,7 @@ def output_of(evidence: Evidence, position: int) -> tuple[KernelCall | None, int
     call = trace.calls[-1]
     outputs = call.role(Role.OUTPUT)
     # A kernel over a mesh stores through Refs, and its outputs are not followed: by their order.
-    followed = evidence.key.results or any(number is not None for number in trace.kernel_outputs)
+    followed = evidence.result_names or any(number is not None for number in trace.kernel_outputs)
     numbers = trace.kernel_outputs if followed else range(len(outputs))
     number = numbers[position] if position < len(numbers) else None
     if number is None or outputs[number].array != trace.results[position]:
@@ -383,7 +384,7 @@ def operand_of(call: KernelCall | None, number: int | None) -> Operand | None:
 
 
 def _suspect(
-    evidence: Evidence, position: int, result: Comparison, others: tuple[Comparison, ...]
+    evidence: LaunchEvidence, position: int, result: Comparison, others: tuple[Comparison, ...]
 ) -> Suspect:
     call, number = output_of(evidence, position)
     clues: Clues = evidence.clues()
@@ -418,12 +419,12 @@ def _suspect(
     )
 
 
-def _unused(evidence: Evidence) -> tuple[int, ...]:
+def _unused(evidence: LaunchEvidence) -> tuple[int, ...]:
     trace = evidence.observed.trace
     return trace.unused if trace else ()
 
 
-def _finding(evidence: Evidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:
+def _finding(evidence: LaunchEvidence, result: Comparison, diagnosis: Diagnosis | None) -> Finding:
     worst = result.worst()
     where = _place(worst)
     block = f", in block {result.block_of(worst)}" if len(result.indices()) > 1 else ""

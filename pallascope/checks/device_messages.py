@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grader.checks.phrasing import (
+from pallascope.checks.phrasing import (
+    SPELLINGS,
     at,
     listed,
     ordinal,
     paragraph,
 )
-from grader.checks.surrounding_operations import SPELLINGS
-from grader.verdict import Check, Finding
-from pallascope.model import DeviceFault, DeviceHazard, Operation
+from pallascope.model import Check, DeviceFault, DeviceHazard, Finding, Operation
 
 #: The faults that `told_of_slots` explains.
 BETWEEN_SLOTS = (

@@ -11,14 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grader.checks.evidence import TpuEvidence
-from grader.checks.phrasing import at, listed, paragraph
-from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import Accident, KernelCall, Operation, Problem
+from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.checks.phrasing import at, listed, paragraph
+from pallascope.model import Accident, Check, Finding, KernelCall, NotJudged, Operation, Problem
 from pallascope.tpu.block_rules import block_paragraphs, block_text, refused_blocks
 
 
-def check_blocks(evidence: TpuEvidence) -> Finding | None:
+def check_blocks(evidence: LaunchEvidence) -> Finding | None:
     """Look at the blocks of every kernel in the trace, without running anything."""
     trace = evidence.observed.trace
     return blocks_finding(trace.calls) if trace else None
@@ -60,7 +59,7 @@ _CALLED = {
 NOTHING_LOWERED = "the launch, traced for a TPU, has no kernel that could be lowered"
 
 
-def check_lowers(evidence: TpuEvidence) -> Finding | NotJudged | None:
+def check_lowers(evidence: LaunchEvidence) -> Finding | NotJudged | None:
     """Check how far the launch got on its way to a TPU."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):

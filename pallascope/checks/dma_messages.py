@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grader.checks.diagnoses import Diagnosis
-from grader.checks.phrasing import at, ordinal, paragraph, times
-from grader.verdict import Check, Finding
+from pallascope.checks.diagnoses import Diagnosis
+from pallascope.checks.phrasing import at, ordinal, paragraph, times
 from pallascope.model import (
+    Check,
     DmaFault,
     DmaHazard,
+    Finding,
     KernelCall,
     ManualCopy,
 )

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.checks.diagnoses import (
+from pallascope.checks.diagnoses import (
     position_patterns,
     uninitialized,
     value_patterns,
 )
-from grader.checks.diagnoses.suspect import (
+from pallascope.checks.diagnoses.suspect import (
     Diagnosis,
     Suspect,
     headline,

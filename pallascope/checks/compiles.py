@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from grader.checks.evidence import TpuEvidence
-from grader.checks.phrasing import at, listed, paragraph
-from grader.verdict import Check, Finding, NotJudged
-from pallascope.model import Accident, Observation, SubWordInt
+from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.checks.phrasing import at, listed, paragraph
+from pallascope.model import Accident, Check, Finding, NotJudged, Observation, SubWordInt
 from pallascope.tools.text import format_bytes
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.block_rules import Block
@@ -28,7 +27,7 @@ _UNROLLED = (
 )
 
 
-def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
+def accident_finding(accident: Accident, evidence: LaunchEvidence) -> Finding:
     """Explain a compiler that crashed, or was stopped, on the learner's kernel."""
     if accident.stuck:
         stopped, _, _ = accident.message.partition("\n")
@@ -43,7 +42,7 @@ def accident_finding(accident: Accident, evidence: TpuEvidence) -> Finding:
     )
 
 
-def _given_up_at(accident: Accident, evidence: TpuEvidence) -> SubWordInt | None:
+def _given_up_at(accident: Accident, evidence: LaunchEvidence) -> SubWordInt | None:
     """The kernel's integers that the compiler crashed on, by the width in its last words."""
     width = _WIDTH.search(accident.last_words)
     trace = evidence.attempt.trace if isinstance(evidence.attempt, Observation) else None
@@ -53,7 +52,7 @@ def _given_up_at(accident: Accident, evidence: TpuEvidence) -> SubWordInt | None
     return next((one for one in used if re.search(rf"[a-z]{width[1]}$", one.dtype)), None)
 
 
-def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Finding:
+def _narrow(accident: Accident, narrow: SubWordInt, evidence: LaunchEvidence) -> Finding:
     chips = listed(evidence.chips)
     lines = [
         f"The TPU's compiler crashes on the {narrow.dtype} numbers of the kernel.",
@@ -74,7 +73,7 @@ def _narrow(accident: Accident, narrow: SubWordInt, evidence: TpuEvidence) -> Fi
     return Finding(Check.COMPILES, phrase, "\n".join(lines), accident.message)
 
 
-def check(evidence: TpuEvidence) -> Finding | NotJudged | None:
+def check(evidence: LaunchEvidence) -> Finding | NotJudged | None:
     """Check the compiler's result for every kernel and every chip of the session."""
     own = evidence.own_on_chips()
     if isinstance(own, Accident):

@@ -79,3 +79,11 @@ def multiple(ratio: float) -> str:
 def allowed(ratio: float, slack: float) -> str:
     """A ratio to par, and the ratio that the slack, a fraction, allows."""
     return f"{ratio:.2f}×, up to {1 + slack:.2f}× passes"
+
+
+#: The names that jax.lax has for collectives, by those of their primitives.
+SPELLINGS = {
+    "psum_invariant": "psum",
+    "all_gather_invariant": "all_gather",
+    "reduce_scatter": "psum_scatter",
+}

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from grader.checks.compare import Comparison, Floats, Index
-from grader.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
-from grader.checks.phrasing import count, listed
+from pallascope.checks.compare import Comparison, Floats, Index
+from pallascope.checks.diagnoses.suspect import Diagnosis, Suspect, rounding
+from pallascope.checks.phrasing import count, listed
 from pallascope.model import FirstAccess, Role
 
 MOST_PAIRS = 4096  # of blocks compared with blocks

@@ -8,8 +8,6 @@ import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
-from grader.exercise.regions import RegionError, regions
-from grader.sandbox.messages import KIND_LIMIT, MESSAGE_LIMIT
 from pallascope.kernels import CALLBACK_LOGGER, NotLowered, NotSerializable
 from pallascope.model import (
     Problem,
@@ -17,7 +15,9 @@ from pallascope.model import (
     SourceLine,
     Stage,
 )
+from pallascope.runs.questions import KIND_LIMIT, MESSAGE_LIMIT
 from pallascope.tools.files import show_lines
+from pallascope.tools.regions import RegionError, regions
 from pallascope.tools.text import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from grader.checks.compare import SWAYS
-from grader.exercise.reference_results import MAX_SWAY, ROUNDING, reference_function
+from pallascope.checks.compare import SWAYS
+from pallascope.checks.expected_results import MAX_SWAY, ROUNDING, reference_function
 from pallascope.tools.arrays import to_numpy
 
 X = np.linspace(1, 2, 64, dtype=np.float32)
