@@ -25,6 +25,7 @@ ROWS = (
     ("pallascope.tpu",),
     ("pallascope.gpu",),
     ("pallascope.checks", "pallascope.runs"),
+    ("pallascope.testing",),
     ("grader.verdict", "grader.tools"),
     ("grader.exercise",),
     ("grader.checks", "grader.sandbox", "grader.record"),

@@ -31,7 +31,8 @@ from grader.sandbox import process_limits
 from grader.sandbox.isolation import Isolation, confinement
 from grader.sandbox.messages import WorkerRole
 from grader.sandbox.process_limits import Child
-from grader.sandbox.worker_environment import WorkerFiles, removed, skip_plugins
+from grader.sandbox.worker_environment import WorkerFiles, removed
+from pallascope.runs.run_process import skip_plugins
 from pallascope.tools import codec
 from pallascope.tools.child_process import (
     ConnectionClosed,

@@ -38,12 +38,12 @@ from grader.sandbox.trace_worker import Ask
 from grader.sandbox.worker_environment import WorkerFiles
 from pallascope.runs import launch_runs
 from pallascope.runs.questions import RunResult, TraceQuestion
+from pallascope.runs.run_process import simulate_devices
 from pallascope.tools import codec
 from pallascope.tools.child_process import ParentConnection
 from pallascope.tools.text import shortened
 
 STDERR = 2
-THREADS = 16  # for XLA, if several devices are simulated
 
 
 def main(
@@ -62,7 +62,7 @@ def main(
         # Only runs need the TPU, and only one process can use it.
         jax.config.update("jax_platforms", "cpu")
     if role is WorkerRole.MESHED:
-        simulate_devices()
+        simulate_devices(MAX_DEVICES)
     if role is not WorkerRole.RUNNING or os.environ.get("JAX_PLATFORMS") == "cpu":
         process_limits.limit_memory()
     jax.config.update("jax_traceback_filtering", "off")
@@ -112,13 +112,3 @@ JUDGES = {"tpu": launch_runs.answer, "gpu": _answer_for_gpu}
 def _judged(question: Question) -> Answer:
     target = question.device.target if isinstance(question, TraceQuestion) else "tpu"
     return JUDGES[target](question)
-
-
-def simulate_devices() -> None:
-    """Let jax have several devices; this must happen before its backend starts.
-
-    The interpreter keeps a thread of XLA waiting for each core of each device, and XLA takes its
-    number of threads from NPROC. With too few threads they would wait for each other forever.
-    """
-    os.environ["NPROC"] = str(THREADS)
-    jax.config.update("jax_num_cpu_devices", MAX_DEVICES)

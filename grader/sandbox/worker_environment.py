@@ -10,11 +10,7 @@ reading them doesn't follow links.
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.metadata
-import importlib.util
 import os
-import pkgutil
 import re
 import shutil
 import stat
@@ -23,30 +19,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from grader.verdict import Device
 from pallascope.model import Mode
+from pallascope.runs.run_process import interpreter_flags
 from pallascope.tools.text import printable, shortened
-from pallascope.tools.versions import versions
-
-#: Compilation takes a third of the time if XLA doesn't use its fusion emitters, and emits code in
-#: one piece. XLA ends a process that passes an unknown flag, so these are only for versions of
-#: jaxlib that were seen to know them: up to 0.11.0; 0.11.2 does not.
-QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-QUICK_UNTIL = (0, 11, 0)
-
-#: XLA's algebraic simplifier changes a kernel's results: a product with a mask becomes a select,
-#: though NaN * 0 is NaN; exp(x) / exp(y) becomes exp(x - y), which doesn't overflow; log(exp(x)),
-#: (x + a) - a and (x * a) / a become x. Mosaic does none of this. Without the simplifier, grading
-#: all solutions takes equally long. YNNPACK, which XLA uses for sums and products, leaves out a
-#: rounding to bfloat16 within them, whatever the other flags.
-AS_WRITTEN = (
-    "--xla_allow_excess_precision=false --xla_cpu_experimental_ynn_fusion_type= "
-    "--xla_disable_hlo_passes=algsimp"
-)
-
 
 #: The variables that are passed on, by names and by prefixes. Others may be secrets of the person
 #: who grades, and a kata's code could print them.
@@ -80,42 +58,13 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment(device: Device, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `environ` that are passed on, and those that start JAX on this device.
-
-    An interpreted case is compiled once and run once, so XLA's optimizations cost more than they
-    save (a quarter of a matmul case's CPU time). And XLA must compute exactly the kernel's
-    operations: a value rounded to bfloat16 is rounded, and NaN * 0 is NaN, as on a TPU.
-    """
+    """The variables of `environ` that are passed on, and those that start JAX on this device."""
     added = {"TF_CPP_MIN_LOG_LEVEL": "3", "TPU_SKIP_MDS_QUERY": "1"}
     # The TPU is requested by name, so that jax raises an error with a reason if it can't be used.
     added["JAX_PLATFORMS"] = "cpu" if device.backend == "cpu" else f"{device.backend},cpu"
     if device.mode is not Mode.COMPILED:
-        quick = f"--xla_backend_optimization_level=0 {_quick_to_compile(versions()['jaxlib'])}"
-        # XLA takes the last value of a flag, so our flags that decide verdicts come last.
-        added["XLA_FLAGS"] = f"{quick} {environ.get('XLA_FLAGS', '')} {AS_WRITTEN}"
+        added["XLA_FLAGS"] = interpreter_flags(environ)
     return {**passed_on(environ), **added}
-
-
-def skip_plugins() -> None:
-    """Keep jax from loading its plugins in this process, which uses the CPU or a TPU.
-
-    jax loads all installed plugins, such as CUDA's, even if it uses the CPU. A broken plugin would
-    end the process.
-    """
-    names = {entry.value for entry in importlib.metadata.entry_points(group="jax_plugins")}
-    with contextlib.suppress(ImportError):
-        path = importlib.import_module("jax_plugins").__path__
-        names |= {name for _, name, _ in pkgutil.iter_modules(path, "jax_plugins.")}
-    for name in names:
-        plugin = importlib.util.module_from_spec(ModuleSpec(name, None))
-        plugin.initialize = lambda: None  # type: ignore[attr-defined]
-        sys.modules[name] = plugin
-
-
-def _quick_to_compile(jaxlib: str | None) -> str:
-    """The flags, if this version of jaxlib is known to accept them."""
-    numbers = tuple(int(number) for number in re.findall(r"\d+", jaxlib or "")[:3])
-    return QUICK_TO_COMPILE if (0,) < numbers <= QUICK_UNTIL else ""
 
 
 # ---- the folder ----

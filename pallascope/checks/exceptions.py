@@ -281,13 +281,22 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             + paragraph("error", _access(message, calls, "it reads") or message),
             _within_bounds(message, calls),
         )
-    first_line = (message.splitlines() or [""])[0]
     return (
-        f"{problem.kind}: {first_line}",
+        _unexplained(problem),
         "The kernel raises an exception while it runs.\n"
         + paragraph("error", first_paragraph(f"{problem.kind}: {message}")),
         exception_advice(problem),
     )
+
+
+def _unexplained(problem: Problem) -> str:
+    return f"{problem.kind}: {(problem.message.splitlines() or [''])[0]}"
+
+
+def by_interpreter(finding: Finding, problem: Problem) -> bool:
+    """Whether the finding of `interpreter_finding` knows no cause: the interpreter itself may be at
+    fault, which lacks an operation."""
+    return finding.phrase == _unexplained(problem)
 
 
 def _block_numbers(index: str, name: str, message: str, calls: tuple[KernelCall, ...]) -> str:

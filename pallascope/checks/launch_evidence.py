@@ -33,7 +33,9 @@ class LaunchEvidence:
     `par_on_chips` another one that does the same, if there is one.
 
     `kernel`: the launch should have a kernel. `result_names` names the results if some aren't
-    outputs of a kernel. Products of float32 need `full_precision`.
+    outputs of a kernel. Products of float32 need `full_precision`. `within` are a relative and an
+    absolute tolerance, in the place of those that rounding explains. Unless `compared`, nothing is
+    known about the right results.
     """
 
     mode: Mode
@@ -45,6 +47,8 @@ class LaunchEvidence:
     result_names: tuple[str, ...] = ()
     roundings: Roundings = field(default_factory=Roundings)
     full_precision: bool = False
+    within: tuple[float, float] | None = None
+    compared: bool = True
     clues: Callable[[], Clues]
     resembles: Callable[[Callable[[tuple[Array, ...]], bool]], str] = lambda _: ""
     is_mistake: Callable[[], bool] = lambda: False

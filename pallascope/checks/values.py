@@ -268,9 +268,7 @@ def _lucky(evidence: LaunchEvidence, results: list[Comparison]) -> Finding | Non
     trace = evidence.observed.trace
     for call in trace.calls if trace and results else ():
         if race := shared_by_parallel_steps(Suspect(results[0], call)):
-            return Finding(
-                Check.VALUES, race.phrase, f"The values are right only by luck.\n{race.why}"
-            )
+            return Finding(Check.VALUES, race.phrase, f"{_by_luck(evidence)}.\n{race.why}")
     return None
 
 
@@ -280,7 +278,7 @@ def _unwritten_used(evidence: LaunchEvidence) -> Finding | None:
     if use is None:
         return None
     diagnosis = of_unwritten(use, trace.calls if trace else ())
-    parts = ["The values are right only by luck: unwritten memory changes them."]
+    parts = [f"{_by_luck(evidence)}: unwritten memory changes them."]
     if problem := use.problem:
         first, _, _ = problem.message.partition("\n")
         there = f"the kernel raises {problem.kind}: {textwrap.shorten(first, MOST_SAID)}"
@@ -291,6 +289,12 @@ def _unwritten_used(evidence: LaunchEvidence) -> Finding | None:
     parts.append(paragraph("worst", f"with random numbers in that memory, {there}"))
     parts.append(paragraph("why", diagnosis.why))
     return Finding(Check.VALUES, diagnosis.phrase, "\n".join(parts))
+
+
+def _by_luck(evidence: LaunchEvidence) -> str:
+    if evidence.compared:
+        return "The values are right only by luck"
+    return "The values are what they are only by luck"
 
 
 def _place(index: tuple[int, ...]) -> str:
@@ -327,17 +331,29 @@ def comparisons(evidence: LaunchEvidence) -> list[Comparison]:
     coarse = coarsest(array.dtype for array in reference.inputs)
     sways = dict(enumerate(reference.sways))
     return [
-        compare(
-            evidence.name_of(position),
-            evidence.outputs[position],
-            reference.expected[position],
-            operand_of(*output_of(evidence, position)),
-            evidence.roundings,
-            Sum(reference.contraction, coarse, sways.get(position, 0.0)),
-            evidence.mode,
+        _within(
+            evidence,
+            compare(
+                evidence.name_of(position),
+                evidence.outputs[position],
+                reference.expected[position],
+                operand_of(*output_of(evidence, position)),
+                evidence.roundings,
+                Sum(reference.contraction, coarse, sways.get(position, 0.0)),
+                evidence.mode,
+            ),
         )
         for position in _judged(evidence)
     ]
+
+
+def _within(evidence: LaunchEvidence, result: Comparison) -> Comparison:
+    """The comparison with the author's tolerances, if there are any."""
+    if evidence.within is None:
+        return result
+    relative, absolute = evidence.within
+    allowed = absolute + relative * np.abs(np.nan_to_num(result.expected))
+    return dataclasses.replace(result, allowed=allowed)
 
 
 def wrong_on_tpu(evidence: LaunchEvidence, ran: Observation | Accident) -> str:
@@ -438,7 +454,7 @@ def _finding(evidence: LaunchEvidence, result: Comparison, diagnosis: Diagnosis 
         paragraph(
             "worst",
             f"element {where}{block}: got {number(got)}, expected {number(wanted)} "
-            f"(rounding explains at most {number(result.allowed[worst])})",
+            f"({_explained(evidence)} at most {number(result.allowed[worst])})",
         )
     )
     if result.dtype not in ROUNDOFF and result.actual.size <= _FEW:
@@ -452,6 +468,10 @@ def _finding(evidence: LaunchEvidence, result: Comparison, diagnosis: Diagnosis 
         parts.append(paragraph("copies", along))
     phrase = diagnosis.phrase if diagnosis else headline(result)
     return Finding(Check.VALUES, phrase, "\n".join(parts))
+
+
+def _explained(evidence: LaunchEvidence) -> str:
+    return "rtol and atol allow" if evidence.within else "rounding explains"
 
 
 def _tables(reference: Reference) -> str:

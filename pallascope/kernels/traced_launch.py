@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
@@ -130,6 +132,17 @@ class TracedLaunch:
             places=places_of(closed.jaxpr, file) if file else (),
             kernel_outputs=output_aliases(closed, reader.kernels[-1] if reader.kernels else None),
         )
+
+    def kernel_files(self) -> tuple[str, ...]:
+        """The files in which the kernels' bodies are written, in program order."""
+        kernels = OutsideReader(without_refs(self.closed)).kernels
+        files = (body(eqn).debug_info.func_filename for eqn in kernels)
+        return tuple(dict.fromkeys(file for file in files if file))
+
+    def fingerprint(self) -> str:
+        """A digest of the operations, without places in files: equal for the same kernel."""
+        text = re.sub(r" at \S+:\d+", "", str(self.closed))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def run(
         self,

@@ -71,17 +71,23 @@ def predictions(
     compile_process.start()
     with for_chip(target.kind, target.cores):
         launch = TracedLaunch.of(function, args, kwargs)
-    return _predicted(launch, args, target, events, compile_process.build)
+    return predictions_by_child(launch, args, chip, events)
+
+
+def predictions_by_child(
+    launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
+) -> tuple[Prediction, ...]:
+    """The same for a launch that was traced for the chip of this name, or for a mesh of these
+    `axes`; a separate process compiles."""
+    return _predicted(launch, args, named(chip), events, compile_process.build, axes)
 
 
 def predictions_of_launch(
     launch: TracedLaunch, args: Sequence[Any], chip: str, events: int = 0, axes: Axes = ()
 ) -> tuple[Prediction, ...]:
-    """The same for a launch that was traced for the chip of this name. Raises NotLowered.
+    """The same; compiles in this process. Raises NotLowered.
 
-    A launch for several devices was traced for a mesh of these `axes`.
-
-    Compiles in this process, which must not have used jax before: libtpu is loaded here, and if it
+    The process must not have used jax before: libtpu is loaded here, and if it
     aborts, this process ends.
     """
     target = named(chip)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from grader.sandbox import worker_environment
 from grader.sandbox.devices import (
     AUTO,
     GOOGLE,
@@ -23,11 +22,13 @@ from grader.sandbox.devices import (
 )
 from grader.sandbox.launcher import Launcher
 from grader.sandbox.messages import WorkerRole
-from grader.sandbox.worker_environment import QUICK_TO_COMPILE, environment, passed_on
+from grader.sandbox.worker_environment import environment, passed_on
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Device
 from pallascope.model import Mode
+from pallascope.runs import run_process
 from pallascope.runs.questions import Warm, Warmed
+from pallascope.runs.run_process import QUICK_TO_COMPILE
 
 NOTHING = Hardware(tpu=False, gpu=False)
 GPU = Hardware(tpu=False, gpu=True)
@@ -173,7 +174,7 @@ def test_flags_that_xla_may_not_know_are_passed_to_versions_that_do(
     monkeypatch: pytest.MonkeyPatch, jaxlib: str | None, known: bool
 ) -> None:
     """One that it does not know ends the process."""
-    monkeypatch.setattr(worker_environment, "versions", lambda: {"jaxlib": jaxlib})
+    monkeypatch.setattr(run_process, "versions", lambda: {"jaxlib": jaxlib})
     flags = environment(choose(AUTO, NOTHING), {})["XLA_FLAGS"]
     assert (QUICK_TO_COMPILE in flags) is known
 

@@ -31,9 +31,9 @@ os.environ.update(environment(Device("cpu", Mode.STRICT), os.environ))
 
 import jax  # noqa: E402
 
-from grader.sandbox.worker import simulate_devices  # noqa: E402
+from pallascope.runs.run_process import simulate_devices  # noqa: E402
 
-simulate_devices()  # for launches for a mesh
+simulate_devices(4)  # for launches for a mesh
 
 import numpy as np  # noqa: E402
 

@@ -1,0 +1,822 @@
+"""Tests of one kernel: strict runs against a reference, refusals of the compiler, predicted costs.
+
+The function is traced in the caller's process, for a TPU that need not be there. A process with
+nothing of the caller's runs the trace in the strict interpreter, and another one compiles it.
+Nothing in the caller's process is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pallascope.checks import values
+from pallascope.checks.compare import ROUNDOFF, Roundings
+from pallascope.checks.exceptions import (
+    FOUND,
+    by_interpreter,
+    interpreter_finding,
+    outcome_of,
+    raised_finding,
+)
+from pallascope.checks.expected_results import reference_function
+from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.kernels import NotLowered, NotSerializable, TracedLaunch, for_chip
+from pallascope.model import (
+    BROKEN_PROMISE,
+    Array,
+    ArrayType,
+    Axes,
+    Check,
+    Clues,
+    Finding,
+    Mode,
+    Observation,
+    Reference,
+    Repaired,
+    SourceFile,
+    Stage,
+    Trace,
+    mesh_size,
+)
+from pallascope.runs.exception_reports import problem_of
+from pallascope.runs.questions import (
+    Investigated,
+    InvestigateRun,
+    LaunchQuestion,
+    RepairRun,
+    RunResult,
+    RunTrace,
+    TargetDevice,
+)
+from pallascope.runs.run_process import MAX_DEVICES, RunProcess
+from pallascope.tools.arrays import from_numpy, holds_infinity, holds_nan, in_float64, to_numpy
+from pallascope.tools.child_process import ChildEnded, ChildTimeout
+from pallascope.tpu import OnChip, libtpu
+from pallascope.tpu.chips import DEFAULT, Chip, named
+from pallascope.tpu.predict import predictions_by_child
+
+INTERPRETERS = ("strict", "plain", "compiled", "auto")
+#: The faults that `ignore` may name.
+IGNORABLE = ("races", "copies", "semaphores", "devices", "promises")
+SECONDS = 60.0
+
+
+class KernelFault(AssertionError):
+    """A fault of a kernel. `finding` has its cause, `check` the name of the check that found it."""
+
+    def __init__(self, finding: Finding, about: str = "") -> None:
+        told = finding.message
+        if not told.startswith(finding.phrase):
+            told = f"{finding.phrase}\n{told}"
+        case = f"\n\n  case   {about}" if about else ""
+        super().__init__(f"{finding.check.title}: {told}{case}")
+        self.finding, self.check = finding, finding.check.value
+
+
+class KernelNotJudged(Exception):
+    """A test that can't be made here: the compiler is missing, or the interpreter lacks something.
+
+    No fault of the kernel is known.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The predicted cost of all kernels of a launch on one chip.
+
+    `seconds` without the launch overhead, `bytes` from and to HBM, `vmem` in bytes of the kernel
+    that needs most. A number is None if it isn't known, and `unknown` is the reason. `kernels` has
+    the same numbers for each kernel by name, in the order of the program. `fingerprint` is equal for
+    the same operations and shapes.
+    """
+
+    chip: str
+    seconds: float | None
+    bytes: int | None
+    vmem: int | None
+    kernels: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    unknown: str = ""
+    fingerprint: str = ""
+
+
+@functools.cache
+def _run_process(_process: int, meshed: bool) -> RunProcess:
+    """The process that runs launches, by this process's number: after a fork, there is another."""
+    return RunProcess(meshed)
+
+
+class Pallas:
+    """Tests kernels for TPUs. `function` in its methods is any function that launches kernels.
+
+    Arrays and `jax.ShapeDtypeStruct`s among its arguments are traced, also inside of lists, dicts
+    and other pytrees; other arguments stay as they are, as static arguments of `jax.jit`. Keywords
+    that aren't the method's are passed to the function; `functools.partial` passes any.
+
+    Messages show files relative to `root`. Kernels are traced for `chip`. `seed` determines random
+    arrays. A run may take `seconds`. `interpreter` is the default of `check`.
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        chip: str = DEFAULT,
+        seed: int = 0,
+        seconds: float | None = SECONDS,
+        interpreter: str = "auto",
+    ) -> None:
+        self.root, self.chip, self.seconds = root or Path.cwd(), named(chip).name, seconds
+        self.interpreter = interpreter
+        self._random = np.random.default_rng(seed)
+        self._seed = seed % 2**31
+
+    # ---- inputs ----
+
+    def normal(self, shape: Sequence[int], dtype: Any = "float32", scale: float = 1.0) -> jax.Array:
+        """An array of normally distributed numbers."""
+        return jnp.asarray(scale * self._random.standard_normal(shape, np.float32), dtype)
+
+    def integers(
+        self, low: int, high: int, shape: Sequence[int], dtype: Any = "int32"
+    ) -> jax.Array:
+        """An array of random integers, at least `low` and less than `high`."""
+        return jnp.asarray(self._random.integers(low, high, shape), dtype)
+
+    # ---- runs ----
+
+    def check(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        expected: Any = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        chip: str = "",
+        interpreter: str = "",
+        cores: Sequence[int] = (),
+        mesh: Mapping[str, int] | Axes = (),
+        ignore: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> Any:
+        """Run a function's kernels strictly, and compare its results. Returns the results.
+
+        The strict interpreter finds races, copies that are read too early or never awaited,
+        accesses out of bounds, semaphores that are left, and memory that is read before it was
+        written.
+
+        `expected` is a function of the same arguments, which is evaluated in float64 if possible,
+        or the results themselves. Without it, values aren't compared. `rtol` and `atol` are those
+        of numpy; if both are None, only errors that rounding explains are allowed.
+
+        `interpreter`: "strict"; "plain" without races and unwritten memory; "compiled" on the TPU
+        of this machine; "auto" is strict, and on a machine with a TPU compiled, too. `cores` are
+        the numbers of cores that share parallel steps: by default two, and, if the kernel copies by
+        itself, also the chip's own. `mesh` has the axes of simulated devices: {"x": 4}; then
+        `jax.sharding.get_abstract_mesh()` is that mesh in the function. `ignore` names faults that
+        are no faults: "races", "copies", "semaphores", "devices" or "promises".
+
+        Raises KernelFault, KernelNotJudged, and ValueError for wrong arguments.
+        """
+        __tracebackhide__ = True
+        how = _named_interpreter(interpreter or self.interpreter)
+        _demand_known(ignore)
+        case = self._case(function, args, kwargs, chip, mesh)
+        results = None
+        if how != "compiled":
+            mode = Mode.INTERPRET if how == "plain" else Mode.STRICT
+            results = self._check_run(case, mode, expected, (rtol, atol), cores, ignore)
+        has_tpu = jax.default_backend() == "tpu"
+        if how == "compiled" and not has_tpu:
+            raise KernelNotJudged(
+                "jax finds no TPU on this machine, so the kernel can't be compiled"
+            )
+        if how == "compiled" or (how == "auto" and has_tpu and not case.axes):
+            results = self._check_compiled(case, expected, (rtol, atol))
+        return results
+
+    def grad_check(
+        self, function: Callable[..., Any], *args: Any, expected: Callable[..., Any], **how: Any
+    ) -> Any:
+        """Check the gradients of a function with respect to its floating arrays: see `check`.
+
+        They are compared with those of `expected`, for one random cotangent. Returns the gradients.
+        """
+        __tracebackhide__ = True
+        kwargs = {name: how.pop(name) for name in list(how) if name not in _HOW}
+        leaves, tree = jax.tree.flatten(args)
+        positions = [at for at, leaf in enumerate(leaves) if _is_floating(leaf)]
+        if not positions:
+            raise ValueError("grad_check needs an argument that is an array of floating numbers")
+
+        def of_arrays(
+            called: Callable[..., Any], rest: Sequence[Any], arrays: Sequence[Any]
+        ) -> Any:
+            filled = dict(zip(positions, arrays, strict=True))
+            all_leaves = [filled.get(at, leaf) for at, leaf in enumerate(rest)]
+            return called(*jax.tree.unflatten(tree, all_leaves), **kwargs)
+
+        shapes = jax.eval_shape(
+            lambda *arrays: of_arrays(expected, leaves, arrays), *(leaves[at] for at in positions)
+        )
+        cotangent = jax.tree.map(lambda one: self.normal(one.shape, one.dtype), shapes)
+
+        def gradients(called: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(called)
+            def backward(cotangent: Any, *others: Any) -> Any:
+                rest = jax.tree.leaves(others)
+                primals = [rest[at] for at in positions]
+                results, vjp = jax.vjp(lambda *xs: of_arrays(called, rest, xs), *primals)
+                typed = jax.tree.map(lambda c, r: c.astype(r.dtype), cotangent, results)
+                return vjp(typed)
+
+            return backward
+
+        return self.check(
+            gradients(function), cotangent, *args, expected=gradients(expected), **how
+        )
+
+    def deterministic(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        chip: str = "",
+        mesh: Mapping[str, int] | Axes = (),
+        **kwargs: Any,
+    ) -> Any:
+        """Run a function's kernels twice, with parallel steps in two orders on two cores and on
+        one: all bits of the results must be the same. Returns the results.
+
+        Raises KernelFault and KernelNotJudged.
+        """
+        __tracebackhide__ = True
+        case = self._case(function, args, kwargs, chip, mesh)
+        one, other = (
+            self._run(case, Mode.STRICT, cores, seed=self._seed + cores) for cores in (2, 1)
+        )
+        for ran in (one, other):
+            self._demand_ran(case, ran)
+        for position, (before, now) in enumerate(zip(one.outputs, other.outputs, strict=True)):
+            if before.data != now.data:
+                raise KernelFault(_differs(case.name_of(position), before, now), case.about)
+        return case.results(one.outputs)
+
+    # ---- the compiler ----
+
+    def accepted(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        chips: Sequence[str] = ("v5e", "v6e"),
+        mesh: Mapping[str, int] | Axes = (),
+        **kwargs: Any,
+    ) -> None:
+        """Lower and compile a function's kernels for each of these chips.
+
+        `args` may be `jax.ShapeDtypeStruct`s. Raises KernelFault for the first refusal, and
+        KernelNotJudged without libtpu, after jax's own part of the compiler has accepted them.
+        """
+        __tracebackhide__ = True
+        for chip in chips:
+            self._compiled(self._case(function, args, kwargs, chip, mesh))
+
+    def cost(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        chip: str = "",
+        mesh: Mapping[str, int] | Axes = (),
+        **kwargs: Any,
+    ) -> Cost:
+        """The predicted cost of a function's kernels on a chip; see `accepted` for errors.
+
+        Arrays that decide which blocks are copied, such as page tables, need their contents.
+        """
+        __tracebackhide__ = True
+        return self._compiled(self._case(function, args, kwargs, chip, mesh))
+
+    # ---- how ----
+
+    def _case(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        chip: str,
+        mesh: Mapping[str, int] | Axes,
+    ) -> _Case:
+        """The traced launch. Raises KernelFault if it can't be traced, or has no kernel."""
+        __tracebackhide__ = True
+        target = named(chip or self.chip)
+        axes = tuple(mesh.items()) if isinstance(mesh, Mapping) else tuple(mesh)
+        if mesh_size(axes) > MAX_DEVICES:
+            raise ValueError(f"a mesh of {mesh_size(axes)} devices: at most {MAX_DEVICES}")
+        leaves, tree = jax.tree.flatten(tuple(args), is_leaf=lambda leaf: leaf is None)
+        traced = [_is_array(leaf) for leaf in leaves]
+        given = [
+            _checked_array(leaf)
+            for leaf, is_traced in zip(leaves, traced, strict=True)
+            if is_traced
+        ]
+        out_trees: list[Any] = []
+
+        def flat(*arrays: Any) -> list[Any]:
+            rest = iter(arrays)
+            filled = [
+                next(rest) if mark else leaf for leaf, mark in zip(leaves, traced, strict=True)
+            ]
+            results, out_tree = jax.tree.flatten(
+                function(*jax.tree.unflatten(tree, filled), **kwargs)
+            )
+            out_trees[:] = [out_tree]
+            return results
+
+        about = _about(function, given, kwargs)
+        shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in given]
+        source = _source_of(function)
+        shown = self._shown(source.file)
+        try:
+            with for_chip(target.kind, target.cores, axes):
+                launch = TracedLaunch.of(flat, shapes, {})
+                source = _source_of_kernel(launch) or source
+                trace = launch.trace(source.file)
+        except Exception as error:
+            problem = problem_of(error, source, Stage.TRACE)
+            raise KernelFault(raised_finding(problem, shown), about) from error
+        if not trace.calls:
+            told = "The function launches no pallas_call and no pl.kernel for a TPU."
+            raise KernelFault(Finding(Check.PALLAS_USED, "launches no kernel", told), about)
+        names = _names(function, args, traced)
+        return _Case(
+            function, tuple(args), kwargs, target, axes, launch, trace, source,
+            self._shown(source.file), tuple(given), names, out_trees[0], about,
+        )  # fmt: skip
+
+    def _shown(self, file: str) -> str:
+        """A file as messages show it: relative to the root if it is below it."""
+        shown = os.path.relpath(file, self.root) if file else "?"
+        return file if shown.startswith("..") else shown
+
+    def _check_run(
+        self,
+        case: _Case,
+        mode: Mode,
+        expected: Any,
+        tolerances: tuple[float | None, float | None],
+        cores: Sequence[int],
+        ignore: Sequence[str],
+    ) -> Any:
+        __tracebackhide__ = True
+        reference = self._reference(case, expected)
+        results = None
+        for count in cores or case.cores:
+            for eager in (False, True) if case.copies_by_hand else (False,):
+                ran = self._run(case, mode, count, eager)
+                self._demand_judged(case, ran)
+                observed = _without(ignore, _observation(case, ran))
+                like = reference or _as_it_is(case, observed)
+                evidence = LaunchEvidence(
+                    mode=mode,
+                    file=case.shown,
+                    attempt=observed,
+                    reference=like,
+                    chips=(case.target.name,),
+                    roundings=Roundings(results=2, operands=1),
+                    within=_within(tolerances),
+                    compared=reference is not None,
+                    clues=functools.cache(
+                        functools.partial(self._clues, case, mode, eager, observed)
+                    ),
+                    repaired=functools.cache(
+                        functools.partial(self._repaired, case, mode, eager, like)
+                    ),
+                )
+                if finding := values.check(evidence):
+                    raise KernelFault(finding, f"{case.about} on {_cores(count)}")
+                results = case.results(observed.outputs)
+        return results
+
+    def _check_compiled(
+        self, case: _Case, expected: Any, tolerances: tuple[float | None, float | None]
+    ) -> Any:
+        """Run the function on this machine's TPU."""
+        __tracebackhide__ = True
+        results = jax.jit(lambda: case.function(*case.args, **case.kwargs))()
+        outputs = tuple(from_numpy(leaf) for leaf in jax.tree.leaves(results))
+        reference = self._reference(case, expected)
+        if reference is not None:
+            evidence = LaunchEvidence(
+                mode=Mode.COMPILED,
+                file=case.shown,
+                attempt=Observation(trace=case.trace, outputs=outputs),
+                reference=reference,
+                chips=(case.target.name,),
+                roundings=Roundings(results=2, operands=1),
+                within=_within(tolerances),
+                clues=Clues,
+            )
+            if finding := values.check(evidence):
+                raise KernelFault(finding, f"{case.about} on this machine's TPU")
+        return results
+
+    def _run(
+        self, case: _Case, mode: Mode, cores: int, eager: bool = False, seed: int | None = None
+    ) -> RunResult:
+        """Raises KernelFault if the run doesn't end in time, KernelNotJudged if its process dies."""
+        __tracebackhide__ = True
+        question = RunTrace(
+            *case.asked(), "", mode, self._seed if seed is None else seed, cores, eager, again=True
+        )
+        try:
+            return self._ask(case, RunResult, question)
+        except ChildTimeout as late:
+            told = (
+                f"The kernel hasn't ended after {late.args[0].removeprefix('no answer within ')}. "
+                "It may wait for a signal or a copy that nothing starts, or loop for ever. A slow "
+                "kernel needs smaller shapes, or a longer `pallas_timeout`."
+            )
+            finding = Finding(Check.RUNS, "hasn't ended in time", told)
+            raise KernelFault(finding, f"{case.about} on {_cores(cores)}") from None
+        except ChildEnded as ended:
+            raise KernelNotJudged(f"{ended}, while it ran {case.about}") from None
+
+    def _ask(self, case: _Case, kind: type[Any], question: LaunchQuestion) -> Any:
+        process = _run_process(os.getpid(), bool(case.axes))
+        try:
+            return process.answer(kind, question, self.seconds)
+        finally:
+            if printed := process.take_printed():
+                print(printed, end="", file=sys.stdout)
+
+    def _demand_judged(self, case: _Case, ran: RunResult) -> None:
+        """Raises KernelNotJudged if the interpreter lacks an operation."""
+        __tracebackhide__ = True
+        problem = ran.problem
+        if problem is None or FOUND in problem.message or ran.copy_faults or ran.device_faults:
+            return
+        finding = interpreter_finding(problem, case.shown, case.trace.calls)
+        if problem.stage is not Stage.RUN or by_interpreter(finding, problem):
+            said = (problem.message.splitlines() or [""])[0]
+            where = f" ({case.shown}:{problem.place.line})" if problem.place else ""
+            raise KernelNotJudged(f"the interpreter can't run it: {problem.kind}: {said}{where}")
+
+    def _demand_ran(self, case: _Case, ran: RunResult) -> None:
+        """Raises KernelFault for a fault that ended the run."""
+        __tracebackhide__ = True
+        self._demand_judged(case, ran)
+        if ran.problem:
+            observed = _observation(case, ran)
+            evidence = LaunchEvidence(
+                mode=Mode.STRICT,
+                file=case.shown,
+                attempt=observed,
+                reference=_as_it_is(case, observed),
+                chips=(case.target.name,),
+                clues=Clues,
+            )
+            finding = values.check(evidence)
+            assert finding
+            raise KernelFault(finding, case.about)
+
+    def _reference(self, case: _Case, expected: Any) -> Reference | None:
+        """The expected results; None if there are none. Raises ValueError for another structure."""
+        __tracebackhide__ = True
+        if expected is None:
+            return None
+        sways: tuple[float, ...] = ()
+        if callable(expected):
+            told, sways = _evaluated(case, expected, self._seed)
+        else:
+            told = tuple(map(_exact, jax.tree.leaves(expected)))
+        results = case.trace.results
+        if [array.shape for array in told] != [result.shape for result in results]:
+            had, has = (", ".join(map(str, each)) or "nothing" for each in (_types(told), results))
+            raise ValueError(f"expected has other shapes than the results: {had}; {has}")
+        terms = 1 if sways else max((n for array in case.given for n in array.shape), default=1)
+        return case.reference(told, terms, sways)
+
+    def _clues(self, case: _Case, mode: Mode, eager: bool, observed: Observation) -> Clues:
+        nan = any(map(holds_nan, observed.outputs))
+        infinite = not nan and any(map(holds_infinity, observed.outputs))
+        question = InvestigateRun(*case.asked(), mode, self._seed, nan, eager, infinite)
+        with contextlib.suppress(ChildTimeout, ChildEnded):
+            looked = self._ask(case, Investigated, question)
+            return Clues(
+                output_blocks=looked.walk,
+                with_zeros=looked.with_zeros,
+                padding=looked.padding,
+                edge=looked.edge,
+                as_xla=looked.as_xla,
+                finite=looked.finite,
+                nonfinite_by=looked.nonfinite_by,
+            )
+        return Clues()
+
+    def _repaired(self, case: _Case, mode: Mode, eager: bool, like: Reference) -> Repaired:
+        if mode is not Mode.STRICT:
+            return Repaired()
+        question = RepairRun(*case.asked(), mode, self._seed, like.expected, eager)
+        with contextlib.suppress(ChildTimeout, ChildEnded):
+            return self._ask(case, Repaired, question)
+        return Repaired()
+
+    def _compiled(self, case: _Case) -> Cost:
+        """Raises KernelFault and KernelNotJudged."""
+        __tracebackhide__ = True
+        chip, args = case.target.name, case.given
+        try:
+            found = OnChip(None, predictions_by_child(case.launch, args, chip, axes=case.axes))
+        except NotLowered as error:
+            found = OnChip(problem_of(error, case.source, Stage.LOWER))
+        outcome = outcome_of(found, chip, case.shown)
+        for finding in filter(None, (outcome.trouble, *outcome.refusals)):
+            raise KernelFault(finding, f"{case.about} on a {chip}")
+        for kernel in outcome.kernels:
+            if _HANGS in kernel.unknown:
+                told = (
+                    f"{kernel.call.name} waits on a semaphore for something that nothing sends: a "
+                    f"{chip} would wait for ever."
+                )
+                finding = Finding(Check.COMPILES, f"would hang on a {chip}", told)
+                raise KernelFault(finding, f"{case.about} on a {chip}")
+            if not kernel.compiled:
+                missing = libtpu.unavailable_reason()
+                raise KernelNotJudged(
+                    libtpu.not_checked_message(missing) if missing else kernel.unknown
+                )
+        return _cost(chip, outcome.kernels, case.launch.fingerprint())
+
+
+#: The keywords of `check`, for methods that pass them on.
+_HOW = tuple(inspect.signature(Pallas.check).parameters)
+_HANGS = "never sends"
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One call of a function, traced for a chip."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    target: Chip
+    axes: Axes
+    launch: TracedLaunch
+    trace: Trace
+    source: SourceFile
+    shown: str
+    given: tuple[Any, ...]
+    names: tuple[str, ...]
+    out_tree: Any
+    about: str
+
+    @property
+    def copies_by_hand(self) -> bool:
+        return any(operand.copied for call in self.trace.calls for operand in call.operands)
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The numbers of cores that a run has by default."""
+        parallel = any(call.parallel for call in self.trace.calls)
+        own = (self.target.cores,) if parallel and self.copies_by_hand else ()
+        return tuple(dict.fromkeys((2, *own)))
+
+    def asked(self) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
+        """The first fields of each TraceQuestion. Raises KernelNotJudged."""
+        __tracebackhide__ = True
+        try:
+            data = self.launch.dumped()
+        except NotSerializable as error:
+            raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
+        if missing := [name for name, array in zip(self.names, self.given, strict=True)
+                       if isinstance(array, jax.ShapeDtypeStruct)]:  # fmt: skip
+            raise ValueError(f"{missing[0]} has no contents: a run needs arrays")
+        inputs = tuple(map(from_numpy, self.given))
+        return self.source, data, inputs, TargetDevice(self.target.name, mesh=self.axes)
+
+    def name_of(self, position: int) -> str:
+        return f"result {position}" if len(self.trace.results) > 1 else "the result"
+
+    def results(self, outputs: Sequence[Array]) -> Any:
+        """The results in the function's structure."""
+        return jax.tree.unflatten(self.out_tree, list(map(to_numpy, outputs)))
+
+    def reference(
+        self, expected: tuple[Array, ...], terms: int = 1, sways: tuple[float, ...] = ()
+    ) -> Reference:
+        return Reference(
+            names=self.names,
+            inputs=tuple(map(from_numpy, self.given)),
+            keywords={},
+            expected=expected,
+            results=self.trace.results,
+            annotations=(),
+            contraction=terms,
+            sways=sways,
+        )
+
+
+def _named_interpreter(name: str) -> str:
+    if name not in INTERPRETERS:
+        raise ValueError(f"no interpreter {name!r}: choose one of {', '.join(INTERPRETERS)}")
+    return name
+
+
+def _demand_known(ignore: Sequence[str]) -> None:
+    if isinstance(ignore, str):
+        raise ValueError(f'ignore takes several names: ignore=("{ignore}",)')
+    if unknown := [name for name in ignore if name not in IGNORABLE]:
+        raise ValueError(f"ignore can't be {unknown[0]!r}: choose from {', '.join(IGNORABLE)}")
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+
+def _is_floating(leaf: Any) -> bool:
+    return _is_array(leaf) and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
+
+
+def _checked_array(leaf: Any) -> Any:
+    """A numpy array with the dtype that jax gives it, or a ShapeDtypeStruct. Raises ValueError."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise ValueError("an argument is a random key: pass jax.random.key_data(key), and wrap it")
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    return np.asarray(jnp.asarray(leaf))
+
+
+def _source_of(function: Any) -> SourceFile:
+    """The file of a function; empty if it has none."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
+
+
+def _source_of_kernel(launch: TracedLaunch) -> SourceFile | None:
+    """The file of the first kernel's body, whose lines messages quote."""
+    for file in launch.kernel_files():
+        if Path(file).is_file():
+            return _read(file)
+    return None
+
+
+def _read(file: str) -> SourceFile:
+    try:
+        return SourceFile(file, Path(file).read_bytes())
+    except OSError:
+        return SourceFile(file, b"")
+
+
+def _about(function: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The call in one line: "matmul bfloat16[256,512] bfloat16[512,256] bm=128"."""
+    name = getattr(function, "__name__", "the function")
+    arrays = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in given]
+    words = [f"{key}={value}" for key, value in kwargs.items()]
+    return " ".join([name, *arrays, *words])[:300]
+
+
+def _names(function: Any, args: Sequence[Any], traced: Sequence[bool]) -> tuple[str, ...]:
+    """The names of the traced arguments, such as "x" and "params['w']"."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    is_leaf = lambda leaf: leaf is None  # noqa: E731
+    paths, _ = jax.tree_util.tree_flatten_with_path(tuple(args), is_leaf=is_leaf)
+
+    def name(path: tuple[Any, ...]) -> str:
+        number = path[0].idx
+        first = parameters[number] if number < len(parameters) else f"argument {number}"
+        return first + jax.tree_util.keystr(path[1:])
+
+    return tuple(name(path) for (path, _), mark in zip(paths, traced, strict=True) if mark)
+
+
+def _observation(case: _Case, ran: RunResult) -> Observation:
+    names = [each.name for each in dataclasses.fields(ran)]
+    observed = Observation(**{name: getattr(ran, name) for name in names})
+    return dataclasses.replace(observed, trace=case.trace, devices=mesh_size(case.axes))
+
+
+def _without(ignore: Sequence[str], observed: Observation) -> Observation:
+    """The observation without the faults that `ignore` names."""
+
+    def kind(complaint: str) -> str:
+        if complaint.startswith(FOUND):
+            return "races"
+        return "promises" if complaint.startswith(BROKEN_PROMISE) else "semaphores"
+
+    return dataclasses.replace(
+        observed,
+        complaints=tuple(text for text in observed.complaints if kind(text) not in ignore),
+        copy_faults=() if "copies" in ignore else observed.copy_faults,
+        device_faults=() if "devices" in ignore else observed.device_faults,
+    )
+
+
+def _as_it_is(case: _Case, observed: Observation) -> Reference:
+    """A reference with which all results agree."""
+    outputs = observed.outputs or tuple(
+        from_numpy(np.zeros(result.shape)) for result in case.trace.results
+    )
+    return case.reference(tuple(from_numpy(in_float64(output)) for output in outputs))
+
+
+def _evaluated(
+    case: _Case, expected: Callable[..., Any], seed: int
+) -> tuple[tuple[Array, ...], tuple[float, ...]]:
+    """The results of a function of the same arguments: in float64 with their sways, if possible."""
+    leaves, tree = jax.tree.flatten(case.args, is_leaf=lambda leaf: leaf is None)
+    marks = [_is_array(leaf) for leaf in leaves]
+    takes = _parameters(expected)
+    kwargs = {key: value for key, value in case.kwargs.items() if takes is None or key in takes}
+
+    def flat(*arrays: Any) -> list[Any]:
+        rest = iter(arrays)
+        filled = [next(rest) if mark else leaf for leaf, mark in zip(leaves, marks, strict=True)]
+        return jax.tree.leaves(expected(*jax.tree.unflatten(tree, filled), **kwargs))
+
+    with contextlib.suppress(Exception):  # such as a reference that fixes dtypes, or uses numpy
+        return reference_function(flat, case.given, {})(case.given, seed)
+    with jax.default_matmul_precision("highest"):
+        return tuple(map(_exact, flat(*map(jnp.asarray, case.given)))), ()
+
+
+def _parameters(function: Callable[..., Any]) -> set[str] | None:
+    """The keywords that a function takes; None if it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return None
+    return {each.name for each in parameters}
+
+
+def _exact(value: Any) -> Array:
+    """An array as bytes; floating ones in float64."""
+    array = np.asarray(value)
+    return from_numpy(array.astype(np.float64) if array.dtype.name in ROUNDOFF else array)
+
+
+def _types(arrays: Sequence[Array]) -> list[ArrayType]:
+    return [ArrayType(array.dtype, array.shape) for array in arrays]
+
+
+def _within(tolerances: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    """Relative and absolute tolerance; None if none is given."""
+    if tolerances == (None, None):
+        return None
+    relative, absolute = tolerances
+    return relative or 0.0, absolute or 0.0
+
+
+def _cores(count: int) -> str:
+    return f"{count} core{'s' * (count > 1)}"
+
+
+def _differs(name: str, before: Array, now: Array) -> Finding:
+    one, other = in_float64(before), in_float64(now)
+    differs = ~((one == other) | (np.isnan(one) & np.isnan(other)))
+    index = tuple(map(int, np.argwhere(differs)[0])) if differs.any() else ()
+    told = (
+        f"{name[0].upper()}{name[1:]} depends on the order of parallel steps: element {index} is "
+        f"{one[index]:.9g} in one order, and {other[index]:.9g} in another. Give each parallel "
+        "step elements of its own, or mark the dimension arbitrary."
+        if differs.any()
+        else f"The bits of {name} depend on the order of parallel steps: zeros have another sign."
+    )
+    return Finding(Check.VALUES, "depends on the order of its steps", told)
+
+
+def _cost(chip: str, kernels: Sequence[Any], fingerprint: str) -> Cost:
+    rows: dict[str, dict[str, float | None]] = {}
+    for kernel in kernels:
+        number = sum(1 for name in rows if name.partition("[")[0] == kernel.call.name)
+        rows[f"{kernel.call.name}[{number}]" if number else kernel.call.name] = {
+            "seconds": kernel.seconds,
+            "bytes": None if kernel.runs.untold else kernel.bytes,
+            "vmem": kernel.vmem.used if kernel.vmem else None,
+        }
+
+    def together(name: str, combine: Callable[[Iterator[float]], float]) -> Any:
+        numbers = [row[name] for row in rows.values()]
+        return None if None in numbers else combine(iter(filter(None, numbers)))
+
+    unknown = "; ".join(dict.fromkeys(kernel.unknown for kernel in kernels if kernel.unknown))
+    seconds, size = together("seconds", sum), together("bytes", sum)
+    vmem = together("vmem", lambda sizes: max(sizes, default=0))
+    return Cost(chip, seconds, size, vmem, rows, unknown, fingerprint)
