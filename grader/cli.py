@@ -31,6 +31,7 @@ COMMANDS = {
     "progress": ("progress", "show your progress, without running anything"),
     "commit": ("attempts", "make one git commit for each solved kata"),
     "cost": ("launches", "predict the time of a launch on a TPU, and suggest changes"),
+    "check": ("launches", "check the kernels of any function: races, values, the compiler"),
     "trace": ("launches", "write the predicted timeline of a launch, for Perfetto"),
     "watch": ("watch", "grade a kata whenever you save it"),
     "view": ("launches", "draw a launch step by step, in your browser"),
@@ -42,6 +43,10 @@ COMMANDS = {
     "sync": ("authors", "for authors: generate the katas from the solutions"),
     "new": ("authors", "for authors: write the three files of a new kata"),
 }
+
+
+#: The commands that need no clone of the katas.
+ANYWHERE = ("check",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +87,7 @@ def _run(argv: Sequence[str]) -> int:
 
     if untested := untested_jax():
         print(f"kata: {untested}", file=sys.stderr)
-    root = find_root(Path.cwd())
+    root = Path.cwd() if options.command in ANYWHERE else find_root(Path.cwd())
     run = options.run if options.command else importlib.import_module(OVERVIEW).run_overview
     return run(options, root, Console(highlight=False))
 

@@ -1,4 +1,5 @@
-"""`kata cost`, `kata trace`, `kata view`: the predicted cost, timeline and drawing of a launch.
+"""`kata cost`, `kata trace`, `kata view`: the predicted cost, timeline and drawing of a launch;
+`kata check`, of anybody's kernels.
 
 For a GPU kata, `kata cost` shows the compiler's numbers, and times the launch if there is a GPU.
 """
@@ -34,6 +35,8 @@ from grader.view.launch_view import gather, page
 from pallascope.checks.exceptions import in_full, problem_finding
 from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
+from pallascope.testing.command import check
+from pallascope.testing.command import check_arguments as check_arguments
 from pallascope.tools.arrays import dtype_of
 from pallascope.tools.text import format_time, print_line, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations
@@ -384,3 +387,7 @@ def why_no_browser(environ: Mapping[str, str], platform: str) -> str:
     if platform == "linux" and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         return "no display here; open it on a machine with a browser"
     return ""
+
+
+def run_check(options: argparse.Namespace, _root: Path, _console: Console) -> int:
+    return check(options)

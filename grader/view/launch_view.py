@@ -59,7 +59,7 @@ class _Judged:
     verdict: VerdictView
     wrong: tuple[Comparison, ...] = ()
     found: OnChip | Accident | None = None
-    kernel_outputs: tuple[int | None, ...] = ()  # as `Trace.held`
+    kernel_outputs: tuple[int | None, ...] = ()  # of the last kernel
 
 
 def gather(client: WorkerClient, kata: Kata, case: Case, drawn: bool) -> Document:
@@ -105,9 +105,12 @@ def _judge(client: WorkerClient, kata: Kata, case: Case) -> _Judged:
     told = VerdictView(judged.state.value, finding.phrase, _text(finding))
     if finding.check in _BEFORE:
         trace = evidence.observed.trace
-        return _Judged(
-            told, _wrong(evidence, finding), kernel_outputs=trace.kernel_outputs if trace else ()
+        last = len(trace.calls) - 1 if trace else 0
+        held = tuple(
+            pair[1] if pair and pair[0] == last else None
+            for pair in (trace.kernel_outputs if trace else ())
         )
+        return _Judged(told, _wrong(evidence, finding), kernel_outputs=held)
     return _Judged(told, (), evidence.own_on_chips())
 
 

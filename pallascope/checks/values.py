@@ -229,7 +229,7 @@ def _change(repaired: Repaired) -> Diagnosis:
     said = f"line {repaired.line} {repaired.change}"
     return Diagnosis(
         f"right, if {said}",
-        f"In this case, all results would be right if {said}: the grader has tried it. Make sure "
+        f"In this case, all results would be right if {said}: this has been tried. Make sure "
         "that you mean it, and that it doesn't just make up for another mistake.",
         tested=True,
     )
@@ -380,17 +380,24 @@ def _judged(evidence: LaunchEvidence) -> list[int]:
 
 
 def output_of(evidence: LaunchEvidence, position: int) -> tuple[KernelCall | None, int | None]:
-    """The last kernel, and which of its outputs result `position` is, if it is one unchanged."""
+    """The kernel, and which of its outputs result `position` is, if it is one unchanged.
+
+    Outputs of a kernel over a mesh, which stores through Refs, aren't followed: then it is the last
+    kernel's, by their order.
+    """
     trace = evidence.observed.trace
     if trace is None or not trace.calls:
         return None, None
-    call = trace.calls[-1]
+    held = trace.kernel_outputs
+    if evidence.result_names or any(pair is not None for pair in held):
+        pair = held[position] if position < len(held) else None
+    else:
+        pair = len(trace.calls) - 1, position
+    if pair is None:
+        return None, None
+    call, number = trace.calls[pair[0]], pair[1]
     outputs = call.role(Role.OUTPUT)
-    # A kernel over a mesh stores through Refs, and its outputs are not followed: by their order.
-    followed = evidence.result_names or any(number is not None for number in trace.kernel_outputs)
-    numbers = trace.kernel_outputs if followed else range(len(outputs))
-    number = numbers[position] if position < len(numbers) else None
-    if number is None or outputs[number].array != trace.results[position]:
+    if number >= len(outputs) or outputs[number].array != trace.results[position]:
         return None, None
     return call, number
 

@@ -30,10 +30,19 @@ from pallascope.model import CopyReason, XlaCopy
 _Origin = tuple[core.JaxprEqn, int] | None
 
 
-def output_aliases(closed: core.ClosedJaxpr, last: core.JaxprEqn | None) -> tuple[int | None, ...]:
-    """For each result, the number of the output of `last` that it is, unchanged or reshaped."""
+def output_aliases(
+    closed: core.ClosedJaxpr, kernels: Sequence[core.JaxprEqn]
+) -> tuple[tuple[int, int] | None, ...]:
+    """For each result, the number of a kernel and of its output that it is, unchanged or reshaped.
+
+    None if it is no output of one of these kernels.
+    """
+    numbers = {id(kernel): number for number, kernel in enumerate(kernels)}
     origins = _Origins().evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars))
-    return tuple(n[1] if n is not None and n[0] is last else None for n in origins)
+    return tuple(
+        (numbers[id(origin[0])], origin[1]) if origin and id(origin[0]) in numbers else None
+        for origin in origins
+    )
 
 
 class _Origins(Evaluator):

@@ -22,7 +22,8 @@ Unwritten memory. NaN and an integer's largest value can vanish without a trace:
 in a comparison, in a minimum. `UnwrittenMemory` runs a compiled program again with random numbers.
 
 Views. A kernel may read and write through `ref.bitcast(dtype)` and `ref.reshape(shape)`, which the
-strict interpreter doesn't know. Here, the whole buffer is read, and written if a part changes.
+strict interpreter doesn't know. Here, the part of the buffer that is viewed is read as a whole, and
+written as a whole if some of it changes.
 
 Tiles. The last copy of `emit_pipeline` over a ragged edge takes whole tiles. On a TPU, the array in
 HBM has such a tile. The interpreter's array ends before, so that part of the tile is supplied here.
@@ -328,6 +329,7 @@ class UnwrittenMemory:
             _wrapped(tpu_interpreter, "interpret_pallas_call", self._interpreted),
             _wrapped(SharedMemory, "get_buffer_content", self._read_tiles),
             _wrapped(SharedMemory, "store_buffer_content", self._store_tiles),
+            _wrapped(SharedMemory, "swap_buffer_content", _swap_masked),
             self.allocating(allocate, _reset),
         ):
             yield
@@ -428,6 +430,32 @@ class UnwrittenMemory:
         return True, *rest
 
 
+def _swap_masked(
+    usual: Any, memory: Any, key: Any, part: Any, value: Any, mask: Any, *args: Any, **more: Any
+) -> Any:
+    """Exchange the elements of a part of an array where the mask is true.
+
+    jax compares the sizes of all dimensions with the first one, so it refuses masks within bounds.
+    """
+    if mask is None:
+        return usual(memory, key, part, value, mask, *args, **more)
+    _, *rest = usual(memory, key, part, value, np.zeros_like(mask), *args, **more)
+    with memory.lock:
+        array = memory.mem[key]
+        try:
+            before = array[part].copy()
+        except IndexError:
+            return None, *rest
+        inside, held = np.zeros_like(mask), tuple(map(slice, before.shape))
+        inside[held] = True
+        if (mask & ~inside).any():
+            return None, *rest
+        array.set_in_bounds_portion(part, np.where(mask[held], value[held], before))
+    old = np.array(value)
+    old[held] = np.where(mask[held], before, value[held])
+    return old, *rest
+
+
 @contextlib.contextmanager
 def _wrapped(of: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
     """Replace a function by `by`, which gets it as its first argument; nothing if there is none."""
@@ -498,7 +526,7 @@ _WITHOUT_RESULTS = ("add_dependency", "trace_value", "delay")
 
 
 def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
-    """Equations that read or write a buffer as a whole, in place of one that goes through a view.
+    """Equations that read or write all that a view shows, in place of one that goes through it.
 
     Operations for the compiler or a profiler are left out.
     If jax keeps the used parts elsewhere, the equation stays, and the interpreter refuses it.
@@ -516,14 +544,17 @@ def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
         from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
     except UnsupportedJax:
         return [eqn]
-    struct = array_struct(ref)
-    flat, tree = jax.tree.flatten((NDIndexer.make_trivial_indexer(struct.shape),))
+    first = list(itertools.takewhile(lambda one: hasattr(one, "indices"), transforms))
+    rest_index, rest_tree = jax.tree.flatten(tuple(transforms[len(first) :]))
+    viewed = tuple(first) or (NDIndexer.make_trivial_indexer(array_struct(ref).shape),)
+    flat, tree = jax.tree.flatten(viewed)
     aval: Any = ref.aval
-    before, after = (core.Var(aval.inner_aval) for _ in range(2))
+    part = aval.inner_aval.update(shape=tuple(viewed[-1].get_indexer_shape()))
+    before, after = (core.Var(part) for _ in range(2))
 
     def seen(_: object, contents: jax.Array, *rest: Any) -> Any:
         value, rest = (rest[0], rest[1:]) if values else (None, rest)
-        through = jax.tree.unflatten(eqn.params["tree"], rest)
+        through = jax.tree.unflatten(rest_tree, rest)
         if value is None:
             return state_discharge.transform_array(contents, through)
         return _stored(contents, through, value)
@@ -531,7 +562,7 @@ def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
     whole: dict[str, Any] = {"params": {**eqn.params, "tree": tree}}
     read = eqn.replace(primitive=get_p, invars=[ref, *flat], outvars=[before], **whole)
     results = [*eqn.outvars, after][: 1 + len(values)]
-    view = replaced_by(eqn, seen, invars=[before, *values, *index], outvars=results, params={})
+    view = replaced_by(eqn, seen, invars=[before, *values, *rest_index], outvars=results, params={})
     if not values:
         return [read, view]
     return [

@@ -96,9 +96,12 @@ class TracedLaunch:
         """The launch from the bytes of `dumped`. Raises SerializationError for other bytes."""
         return cls(checked(loaded(data)))
 
-    def dumped(self) -> bytes:
-        """The trace as inert bytes. Raises NotSerializable, which names the refused part."""
-        return dumped(self._as_traced)
+    def dumped(self, for_runs: bool = False) -> bytes:
+        """The trace as inert bytes. Raises NotSerializable, which names the refused part.
+
+        `for_runs`: it will only be run, and needs nothing that only a compiler reads.
+        """
+        return dumped(self._as_traced, for_runs)
 
     def demand_inputs(self, types: Sequence[ArrayType]) -> None:
         """Raises SerializationError unless the launch was traced for inputs of these types.
@@ -130,7 +133,7 @@ class TracedLaunch:
             unused=_unused(closed),
             draws=drawing_line(closed.jaxpr, file),
             places=places_of(closed.jaxpr, file) if file else (),
-            kernel_outputs=output_aliases(closed, reader.kernels[-1] if reader.kernels else None),
+            kernel_outputs=output_aliases(closed, reader.kernels),
         )
 
     def kernel_files(self) -> tuple[str, ...]:

@@ -239,8 +239,9 @@ class Trace:
     from_spec: int = 0  # the spec's line from which a part of it was traced; 0 if none
     notes: tuple[Note, ...] = ()
     unused: tuple[int, ...] = ()  # the launch's inputs that nothing depends on, by position
-    #: For each result, the last kernel's output that it is, unchanged or reshaped; None if none.
-    kernel_outputs: tuple[int | None, ...] = ()
+    #: For each result, the kernel and its output that it is, unchanged or reshaped, both by number;
+    #: None if none.
+    kernel_outputs: tuple[tuple[int, int] | None, ...] = ()
     #: A line that draws random bits from the chip's generator, 0 if unknown; None if no line does.
     draws: int | None = None
     #: The places of the operations in and around kernels, and of the calls that lead to them, in

@@ -1,14 +1,5 @@
 """Tests of anybody's Pallas TPU kernels, on a machine without a TPU.
 
+command       `python -m pallascope.testing` and `kata check`: checks one function
 kernel_tests  `Pallas`: strict runs against a reference, refusals of the compiler, predicted costs
-strategies    hypothesis strategies for shapes, blocks and group sizes that a TPU takes
 """
-
-from pallascope.testing.kernel_tests import (
-    Cost,
-    KernelFault,
-    KernelNotJudged,
-    Pallas,
-)
-
-__all__ = ["Cost", "KernelFault", "KernelNotJudged", "Pallas"]

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import inspect
 import os
-import sys
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 
 from pallascope.checks import values
 from pallascope.checks.compare import ROUNDOFF, Roundings
+from pallascope.checks.exception_advice import EXCEPTION_ADVICE
 from pallascope.checks.exceptions import (
     FOUND,
     by_interpreter,
@@ -69,6 +70,10 @@ from pallascope.tpu.chips import DEFAULT, Chip, named
 from pallascope.tpu.predict import predictions_by_child
 
 INTERPRETERS = ("strict", "plain", "compiled", "auto")
+#: Text that the interpreter prints about faults, which messages explain.
+_REPORTED = re.compile(rf"{FOUND}\n(?:  .*\n)*\n?|Semaphore \d+ has non-zero count .*\n")
+#: Advice on exceptions, but for exercises of the course.
+_ADVICE = tuple(row for row in EXCEPTION_ADVICE if not re.search("kata|grader", row[1]))
 #: The faults that `ignore` may name.
 IGNORABLE = ("races", "copies", "semaphores", "devices", "promises")
 SECONDS = 60.0
@@ -85,12 +90,16 @@ class KernelFault(AssertionError):
         super().__init__(f"{finding.check.title}: {told}{case}")
         self.finding, self.check = finding, finding.check.value
 
+    __module__ = "pallascope"  # as pytest shows it
+
 
 class KernelNotJudged(Exception):
     """A test that can't be made here: the compiler is missing, or the interpreter lacks something.
 
     No fault of the kernel is known.
     """
+
+    __module__ = "pallascope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +108,8 @@ class Cost:
 
     `seconds` without the launch overhead, `bytes` from and to HBM, `vmem` in bytes of the kernel
     that needs most. A number is None if it isn't known, and `unknown` is the reason. `kernels` has
-    the same numbers for each kernel by name, in the order of the program. `fingerprint` is equal for
-    the same operations and shapes.
+    the same numbers for each kernel by name, in the order of the program. `fingerprint` is equal
+    for the same operations and shapes.
     """
 
     chip: str
@@ -353,7 +362,7 @@ class Pallas:
                 trace = launch.trace(source.file)
         except Exception as error:
             problem = problem_of(error, source, Stage.TRACE)
-            raise KernelFault(raised_finding(problem, shown), about) from error
+            raise KernelFault(raised_finding(problem, shown, _ADVICE), about) from error
         if not trace.calls:
             told = "The function launches no pallas_call and no pl.kernel for a TPU."
             raise KernelFault(Finding(Check.PALLAS_USED, "launches no kernel", told), about)
@@ -433,7 +442,7 @@ class Pallas:
     def _run(
         self, case: _Case, mode: Mode, cores: int, eager: bool = False, seed: int | None = None
     ) -> RunResult:
-        """Raises KernelFault if the run doesn't end in time, KernelNotJudged if its process dies."""
+        """Raises KernelFault if it doesn't end in time, KernelNotJudged if its process dies."""
         __tracebackhide__ = True
         question = RunTrace(
             *case.asked(), "", mode, self._seed if seed is None else seed, cores, eager, again=True
@@ -456,8 +465,8 @@ class Pallas:
         try:
             return process.answer(kind, question, self.seconds)
         finally:
-            if printed := process.take_printed():
-                print(printed, end="", file=sys.stdout)
+            if printed := _REPORTED.sub("", process.take_printed()).strip():
+                print(printed)
 
     def _demand_judged(self, case: _Case, ran: RunResult) -> None:
         """Raises KernelNotJudged if the interpreter lacks an operation."""
@@ -596,7 +605,7 @@ class _Case:
         """The first fields of each TraceQuestion. Raises KernelNotJudged."""
         __tracebackhide__ = True
         try:
-            data = self.launch.dumped()
+            data = self.launch.dumped(for_runs=True)
         except NotSerializable as error:
             raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
         if missing := [name for name, array in zip(self.names, self.given, strict=True)
@@ -682,6 +691,8 @@ def _read(file: str) -> SourceFile:
 
 def _about(function: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The call in one line: "matmul bfloat16[256,512] bfloat16[512,256] bm=128"."""
+    while isinstance(function, functools.partial):
+        kwargs, function = {**function.keywords, **kwargs}, function.func
     name = getattr(function, "__name__", "the function")
     arrays = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in given]
     words = [f"{key}={value}" for key, value in kwargs.items()]

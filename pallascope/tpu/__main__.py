@@ -8,27 +8,28 @@ The function's file is imported into this process and traced; nothing is run on 
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.progress import track
 from rich.text import Text
 
-from pallascope.tools.files import Function, exit_code, function_at, user_line
+from pallascope.tools.files import Function, exit_code, user_line
 from pallascope.tools.text import show
 from pallascope.tools.versions import install_hint, untested_jax
 from pallascope.tpu import compile_process, compiler
 from pallascope.tpu.block_rules import block_paragraphs, refused_blocks, refused_blocks_phrase
 from pallascope.tpu.call_arguments import (
     CallArguments,
+    accepted_keywords,
     call_of,
     choices,
     combinations,
+    function_for,
+    require_known_keywords,
 )
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.compiler import Estimate
@@ -97,12 +98,12 @@ def _parser() -> argparse.ArgumentParser:
 def _run_case(options: argparse.Namespace, console: Console) -> int:
     case = call_of(options.case)
     events = MAX_EVENTS if options.trace else 0
-    function = _function(options.function, options.chip)
-    _require_known_keywords(function, case)
+    function = function_for(options.function, options.chip)
+    require_known_keywords(function, case)
     own = _side("yours", function, case, options.chip, events)
     par, xla = None, None
     if options.against:
-        other = _function(options.against, options.chip)
+        other = function_for(options.against, options.chip)
         par = _side("other", other, case, options.chip, events)
         if not par.kernels and not par.trouble:
             par, xla = None, _xla(other, case, options.chip)
@@ -123,9 +124,9 @@ def _run_case(options: argparse.Namespace, console: Console) -> int:
 
 
 def _run_sweep(options: argparse.Namespace, console: Console) -> int:
-    case, function = call_of(options.case), _function(options.function, options.chip)
+    case, function = call_of(options.case), function_for(options.function, options.chip)
     tries = combinations(choices(options.sweep))
-    _require_known_keywords(function, case.with_keywords(tries[0]))
+    require_known_keywords(function, case.with_keywords(tries[0]))
     err = Console(stderr=True)
     steps = track(tries, "predicting", console=err, transient=True) if err.is_terminal else tries
     tried = [
@@ -134,15 +135,6 @@ def _run_sweep(options: argparse.Namespace, console: Console) -> int:
     title = f"{options.function.rpartition(':')[2]} on a TPU {options.chip}, predicted"
     show(Group(Text(title, "bold"), Text(f"{options.case}\n", "dim"), table(tried)), console)
     return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
-
-
-def _function(place: str, chip: str) -> Function:
-    """Import the function as if on the chip: its module may read `jax.devices()`."""
-    from pallascope.kernels import for_chip
-
-    target = named(chip)
-    with for_chip(target.kind, target.cores):
-        return function_at(place)
 
 
 def _sweep_row(
@@ -164,33 +156,16 @@ def _side(title: str, function: Function, case: CallArguments, chip: str, events
 def _predicted(
     function: Function, case: CallArguments, chip: str, events: int = 0
 ) -> tuple[Prediction, ...]:
-    keywords = _accepted_keywords(function, case)
+    keywords = accepted_keywords(function, case)
     return predictions(function, *case.arrays(), chip=chip, events=events, **keywords)
 
 
 def _xla(function: Function, case: CallArguments, chip: str) -> Estimate | None:
     try:
-        keywords = _accepted_keywords(function, case)
+        keywords = accepted_keywords(function, case)
         return compile_process.xla_cycles(function, case.arrays(), named(chip), **keywords)
     except compiler.CompilerUnavailable:
         return None
-
-
-def _accepted_keywords(function: Function, case: CallArguments) -> dict[str, Any]:
-    """The keywords of a case that a function takes; the function to compare with may take fewer."""
-    parameters = inspect.signature(function).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return dict(case.keywords)
-    return {name: value for name, value in case.keywords.items() if name in parameters}
-
-
-def _require_known_keywords(function: Function, case: CallArguments) -> None:
-    """Raises ValueError for a keyword that the function doesn't have."""
-    unknown = [name for name in case.keywords if name not in _accepted_keywords(function, case)]
-    if unknown:
-        takes = ", ".join(inspect.signature(function).parameters)
-        name = getattr(function, "__name__", "the function")
-        raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")
 
 
 # ---- errors that the function raises ----

@@ -1,8 +1,9 @@
-"""Reads sizes and array arguments from a command line."""
+"""Reads functions, sizes and array arguments from a command line."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import math
 import re
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pallascope.model import ArrayType
+from pallascope.tools.files import Function, function_at
+from pallascope.tpu.chips import named
 
 T = TypeVar("T")
 
@@ -162,3 +165,29 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
+
+
+def function_for(place: str, chip: str) -> Function:
+    """Import the function as if on the chip: its module may read `jax.devices()`."""
+    from pallascope.kernels import for_chip
+
+    target = named(chip)
+    with for_chip(target.kind, target.cores):
+        return function_at(place)
+
+
+def accepted_keywords(function: Function, case: CallArguments) -> dict[str, Any]:
+    """The keywords of a case that a function takes; the function to compare with may take fewer."""
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return dict(case.keywords)
+    return {name: value for name, value in case.keywords.items() if name in parameters}
+
+
+def require_known_keywords(function: Function, case: CallArguments) -> None:
+    """Raises ValueError for a keyword that the function doesn't have."""
+    unknown = [name for name in case.keywords if name not in accepted_keywords(function, case)]
+    if unknown:
+        takes = ", ".join(inspect.signature(function).parameters)
+        name = getattr(function, "__name__", "the function")
+        raise ValueError(f"{name} has no argument {unknown[0]}: it takes {takes or 'none'}")

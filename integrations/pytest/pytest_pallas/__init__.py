@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pallascope.testing import Cost, Pallas
+    from pallascope import Cost, Pallas
 
 INTERPRETERS = ("strict", "plain", "compiled", "auto")
 #: The numbers of a cost that a snapshot keeps, and their units in messages.
@@ -34,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pallas-interpreter",
         choices=INTERPRETERS,
-        help="the default of pallas.check's `interpreter` (auto: strict, and on a TPU compiled too)",
+        help="the default of `pallas.check` (auto: strict, and on a TPU compiled, too)",
     )
     parser.addini("pallas_chip", "the TPU for which kernels are traced (v5e)", default="v5e")
     parser.addini(
@@ -49,7 +50,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     try:
         return (yield)
     except Exception as error:
-        testing = sys.modules.get("pallascope.testing")
+        testing = sys.modules.get("pallascope.testing.kernel_tests")
         if testing is None or not isinstance(error, testing.KernelNotJudged):
             raise
         pytest.skip(f"not judged: {error}")
@@ -59,7 +60,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 def pallas(request: pytest.FixtureRequest) -> Any:
     """Checks Pallas kernels without a TPU: .check, .grad_check, .deterministic, .accepted, .cost,
     .snapshot. Random arrays depend on the test's name alone."""
-    from pallascope.testing import Pallas
+    from pallascope import Pallas
 
     config = request.config
     pallas = Pallas(
@@ -111,7 +112,8 @@ class Snapshots:
 
     def __init__(self, file: Path, shown: str, test: str, within: float, update: bool) -> None:
         self._file, self._shown, self._test = file, shown, test
-        self._within, self._update, self._count = within, update, 0
+        self._within, self._update = within, update
+        self._counts = Counter[str]()  # of snapshots, by chip
 
     @classmethod
     def of(cls, request: pytest.FixtureRequest) -> Snapshots:
@@ -125,10 +127,11 @@ class Snapshots:
     def compare(self, cost: Cost, name: str) -> None:
         """See `PallasFixture.snapshot`."""
         __tracebackhide__ = True
-        self._count += 1
-        number = f" {self._count}" if self._count > 1 else ""
+        self._counts[cost.chip] += 1
+        count = self._counts[cost.chip]
+        number = f" {count}" if count > 1 else ""
         key = f"{name or self._test + number} on {cost.chip}"
-        now = {unit: getattr(cost, unit) for unit in UNITS}
+        now = {unit: _rounded(getattr(cost, unit)) for unit in UNITS}
         before = self._stored().get(key)
         if self._update or before is None:
             if not self._update and os.environ.get("CI", "").lower() not in ("", "0", "false"):
@@ -204,6 +207,11 @@ def _locked(file: Path) -> Iterator[None]:
         yield
     with contextlib.suppress(OSError):
         file.unlink()
+
+
+def _rounded(number: float | None) -> float | None:
+    """A float with four digits; bytes stay as they are."""
+    return float(f"{number:.4g}") if isinstance(number, float) else number
 
 
 def _versions() -> dict[str, str]:

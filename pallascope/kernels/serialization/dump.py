@@ -10,7 +10,12 @@ from jax.extend import core
 from pallascope.kernels.jax_internals import Traceback
 from pallascope.kernels.jaxprs import first_use
 from pallascope.kernels.serialization import registry
-from pallascope.kernels.serialization.encoding import MOST_BYTES, Form, NotSerializable
+from pallascope.kernels.serialization.encoding import (
+    MOST_BYTES,
+    Form,
+    NotSerializable,
+    only_to_run,
+)
 from pallascope.kernels.serialization.jaxpr_encoders import constants_of
 from pallascope.kernels.serialization.python_encoders import behind, is_serialized_by_name
 from pallascope.kernels.serialization.wire_format import (
@@ -26,14 +31,20 @@ from pallascope.kernels.serialization.wire_format import (
 _PLAIN = (bool, int, float, str)
 
 
-def dumped(closed: core.ClosedJaxpr) -> bytes:
-    """A trace as bytes that `loaded` reads. Raises NotSerializable."""
+def dumped(closed: core.ClosedJaxpr, for_runs: bool = False) -> bytes:
+    """A trace as bytes that `loaded` reads. Raises NotSerializable.
+
+    `for_runs`: it will only be run, and needs nothing that only a compiler reads.
+    """
     dump = _Dump()
+    before = only_to_run.set(for_runs)
     try:
         dump.constants(closed)
         root = dump.node(closed)
     except RecursionError:
         raise NotSerializable("operations nested too deeply") from None
+    finally:
+        only_to_run.reset(before)
     data = packed(dump.layout(root))
     if len(data) > MOST_BYTES:
         raise NotSerializable(f"a trace of {len(data) >> 20} MiB, most of it constants")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,11 @@ MOST_NODES_UNFOLDED = 50_000_000
 MOST_RANK = 64  # NumPy's own limit
 MOST_GRID_DIMENSIONS = 64
 MOST_FRAMES = 10  # of a traceback; MLIR's locations keep as many
+
+
+#: Whether the trace that is being dumped will only be run. Then objects that no run looks at are
+#: left out: flags of the compiler, and the classes of the caller's trees.
+only_to_run: ContextVar[bool] = ContextVar("only_to_run", default=False)
 
 
 class NotSerializable(Exception):

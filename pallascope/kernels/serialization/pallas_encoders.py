@@ -38,6 +38,7 @@ from pallascope.kernels.serialization.encoding import (
     filled,
     member,
     named,
+    only_to_run,
     row,
     single,
 )
@@ -84,9 +85,9 @@ def _compiler_params() -> Form:
     form = filled(mosaic.CompilerParams)
 
     def parts(params: Any) -> Iterable[Any]:
-        if params.flags:
+        if params.flags and not only_to_run.get():
             raise NotSerializable("the flags of CompilerParams")
-        return form.parts(params)
+        return form.parts(dataclasses.replace(params, flags=None) if params.flags else params)
 
     def build(*parts: Any) -> Any:
         params = form.build(*parts)

@@ -37,7 +37,13 @@ from pallascope.kernels.jax_internals import (
     short,
     tree_util,
 )
-from pallascope.kernels.serialization.encoding import Form, NotSerializable, named, single
+from pallascope.kernels.serialization.encoding import (
+    Form,
+    NotSerializable,
+    named,
+    only_to_run,
+    single,
+)
 
 
 def container_forms() -> Iterator[Form]:
@@ -114,6 +120,8 @@ class _Trees:
         kind, more = data
         if kind in _ERRORS:  # the result of a check that fails
             raise NotSerializable("a pl.debug_check, or another check")
+        if kind not in self._names and only_to_run.get():
+            return registry, self._names[tuple], None, *tree.children()
         if kind not in self._names:
             raise NotSerializable(f"a tree with nodes of the class {kind.__qualname__}")
         return registry, self._names[kind], more, *tree.children()

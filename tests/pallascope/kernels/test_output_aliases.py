@@ -26,13 +26,13 @@ def two(x: jax.Array) -> list[jax.Array]:
 @pytest.mark.parametrize(
     ("after", "held"),
     [
-        (lambda a, b: (a, b), (0, 1)),
-        (lambda a, b: (b.reshape(-1), a[None]), (1, 0)),
-        (lambda a, b: jax.jit(lambda y: y.reshape(2, 8, 64))(b), (1,)),
+        (lambda a, b: (a, b), ((0, 0), (0, 1))),
+        (lambda a, b: (b.reshape(-1), a[None]), ((0, 1), (0, 0))),
+        (lambda a, b: jax.jit(lambda y: y.reshape(2, 8, 64))(b), ((0, 1),)),
         (lambda a, b: a.T, (None,)),
         (lambda a, b: (a + 1, jnp.zeros((2,)), a[:4]), (None, None, None)),
-        (lambda a, b: two(b), (0, 1)),
-        (lambda a, b: (two(b)[0], a), (0, None)),
+        (lambda a, b: two(b), ((1, 0), (1, 1))),
+        (lambda a, b: (two(b)[0], a), ((1, 0), (0, 0))),
     ],
 )
 def test_results_are_told_by_the_output_that_they_hold(after: Any, held: tuple[Any, ...]) -> None:

@@ -80,5 +80,6 @@ def trace(
     flags = (bool(calls),) * len(results) if from_kernel is None else from_kernel
     around = tuple(Operation(one) if isinstance(one, str) else one for one in outside)
     outputs = range(len(calls[-1].role(Role.OUTPUT)) if calls else 0)
-    kernel_outputs = tuple(at if at in outputs else None for at in range(len(results)))
+    last = len(calls) - 1
+    kernel_outputs = tuple((last, at) if at in outputs else None for at in range(len(results)))
     return Trace(calls, around, results, flags, **{"kernel_outputs": kernel_outputs, **others})

@@ -1,0 +1,1 @@
+"""Tests of pallascope.testing, and of the fixture on top of it."""
