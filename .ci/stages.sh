@@ -126,6 +126,21 @@ newest() {
         -n "$workers" --share=newest --known-results="$known_results/newest.json" --durations=10
 }
 
+# The fixture `pallas` without the course: the wheels of its two distributions, on the newest Python
+# here, and the tests of the small repository, as its README says.
+fixture() {
+    local command example="$work/example" venv="$work/fixture"
+    "${new:-$old}" -m venv "$venv"
+    "$venv/bin/pip" wheel -q --no-deps -w "$work/wheels" ./pallascope ./integrations/pytest
+    "$venv/bin/pip" install -q --find-links "$work/wheels" 'pytest-pallas[tpu,hypothesis]' pytest-xdist
+    cp -r integrations/pytest/example "$example"
+    cd "$example"
+    command=$(grep '^pytest' README.md | head -n 1)
+    [ -n "$command" ] || { echo "no command is printed" >&2; return 1; }
+    ! "$venv/bin/python" -c 'import grader' 2>/dev/null || { echo "the course came along" >&2; return 1; }
+    PATH="$venv/bin:$PATH" eval "$command"
+}
+
 # Everything on all seeds, every mistake on every hidden case, whatever earlier runs know.
 whole() {
     [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }

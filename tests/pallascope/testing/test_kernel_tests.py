@@ -52,7 +52,7 @@ def scaled(x: Any, *, by: float = 2.0, write: bool = True) -> Any:
     )(x)
 
 
-def summed(x: Any, *, semantics: str = "arbitrary", clear: bool = True) -> Any:
+def summed(x: Any, *, semantics: Any = "arbitrary", clear: bool = True) -> Any:
     """float32[8, n]: the sum of all blocks of eight rows."""
 
     def kernel(x_ref: Any, o_ref: Any) -> None:
