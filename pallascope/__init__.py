@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pallascope.gpu import compiled_for
     from pallascope.kernels import CopyWatch, TracedLaunch, watching, watching_copies
     from pallascope.model import Mode
-    from pallascope.testing.kernel_tests import Cost, KernelFault, KernelNotJudged, Pallas
+    from pallascope.testing.kernel_tests import KernelFault, KernelNotJudged, LaunchCost, Pallas
     from pallascope.tpu import Prediction, predictions
 
 #: The module of each public name. `import pallascope` loads none of them, and no jax.
@@ -31,15 +31,17 @@ _HOMES = {
     "compiled_for": "gpu",
     **dict.fromkeys(("CopyWatch", "TracedLaunch", "watching", "watching_copies"), "kernels"),
     "Mode": "model",
-    **dict.fromkeys(("Cost", "KernelFault", "KernelNotJudged", "Pallas"), "testing.kernel_tests"),
+    **dict.fromkeys(
+        ("KernelFault", "KernelNotJudged", "LaunchCost", "Pallas"), "testing.kernel_tests"
+    ),
     **dict.fromkeys(("Prediction", "predictions"), "tpu"),
 }
 
 __all__ = [
     "CopyWatch",
-    "Cost",
     "KernelFault",
     "KernelNotJudged",
+    "LaunchCost",
     "Mode",
     "Pallas",
     "Prediction",

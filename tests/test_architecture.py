@@ -178,7 +178,7 @@ def test_the_root_conftest_only_names_the_plugin() -> None:
 #: command: `kata` loads it by name.
 SMALL, LARGE = 80, 700
 #: The most files of a folder, and of both packages.
-MANY, IN_ALL = 35, 240
+MANY, IN_ALL = 35, 250
 SCRIPTS = ("__init__", "__main__")
 #: Imported before anything that the Python of pytest may lack.
 ALONE = ("grader.plugin.dependencies",)

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -55,6 +56,51 @@ def test_every_import_of_the_grader_is_declared_and_nothing_else_is() -> None:
     )
     asked = {canonicalize_name(distributions[name][0]) for name in foreign - {"absl"}}
     assert asked | PLUGINS | FOR_JAX == declared
+
+
+# ---- the distributions of the fixture ----
+
+
+def project(folder: str) -> dict[str, Any]:
+    text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def test_the_fixture_and_its_package_have_the_version_of_the_course() -> None:
+    alone, fixture = project("pallascope")["project"], project("integrations/pytest")["project"]
+    assert {alone["version"], fixture["version"]} == {PROJECT["version"]}
+    pin = f"=={PROJECT['version']}"
+    assert f"pallascope{pin}" in fixture["dependencies"]
+    assert fixture["optional-dependencies"]["tpu"] == [f"pallascope[tpu]{pin}"]
+
+
+def test_pallascope_alone_asks_for_what_it_imports_in_the_versions_of_the_course() -> None:
+    alone = project("pallascope")["project"]
+    assert set(alone["dependencies"]) <= set(PROJECT["dependencies"])
+    foreign = imported(ROOT / "pallascope") - sys.stdlib_module_names - {"pallascope"}
+    asked = {canonicalize_name(Requirement(text).name) for text in alone["dependencies"]}
+    assert {canonicalize_name(name) for name in foreign} == asked
+    extras, own = PROJECT["optional-dependencies"], alone["optional-dependencies"]
+    assert own["tpu"] == extras["tpu"]
+    # Only Mosaic GPU needs absl, so it belongs to the extra there.
+    assert set(own["gpu"]) - set(extras["gpu"]) == {"absl-py>=2"}
+
+
+def test_pallascope_alone_has_all_of_its_packages() -> None:
+    found = project("pallascope")["tool"]["setuptools"]["packages"]
+    files = (ROOT / "pallascope").rglob("__init__.py")
+    assert found == sorted(".".join(file.parent.relative_to(ROOT).parts) for file in files)
+
+
+def test_the_fixtures_distribution_holds_little() -> None:
+    """pytest rewrites the assertions of all packages of a distribution with an entry point."""
+    settings = project("integrations/pytest")
+    assert settings["tool"]["setuptools"]["packages"] == ["pytest_pallas"]
+    assert settings["project"]["entry-points"] == {"pytest11": {"pallas": "pytest_pallas"}}
+    folder = ROOT / "integrations" / "pytest" / "pytest_pallas"
+    assert sorted(file.name for file in folder.glob("*.py")) == ["__init__.py", "strategies.py"]
+    declared = {"pytest", "pallascope", "hypothesis", "jax", "numpy"}
+    assert imported(folder) - sys.stdlib_module_names == declared
 
 
 #: Imports the whole grader, and Mosaic GPU, where the modules in sys.argv can't be found.

@@ -23,18 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from pallascope.checks import values
-from pallascope.checks.compare import ROUNDOFF, Roundings
-from pallascope.checks.exception_advice import EXCEPTION_ADVICE
+from pallascope.checks.compare import Roundings
 from pallascope.checks.exceptions import (
     FOUND,
     by_interpreter,
     interpreter_finding,
     outcome_of,
-    raised_finding,
 )
-from pallascope.checks.expected_results import reference_function
 from pallascope.checks.launch_evidence import LaunchEvidence
-from pallascope.kernels import NotLowered, NotSerializable, TracedLaunch, for_chip
+from pallascope.kernels import NotLowered
 from pallascope.model import (
     BROKEN_PROMISE,
     Array,
@@ -47,9 +44,7 @@ from pallascope.model import (
     Observation,
     Reference,
     Repaired,
-    SourceFile,
     Stage,
-    Trace,
     mesh_size,
 )
 from pallascope.runs.exception_reports import problem_of
@@ -60,50 +55,34 @@ from pallascope.runs.questions import (
     RepairRun,
     RunResult,
     RunTrace,
-    TargetDevice,
 )
 from pallascope.runs.run_process import MAX_DEVICES, RunProcess
-from pallascope.tools.arrays import from_numpy, holds_infinity, holds_nan, in_float64, to_numpy
+from pallascope.testing.traced_call import (
+    KernelFault,
+    KernelNotJudged,
+    TracedCall,
+    exact_array,
+    is_floating,
+    traced_call,
+)
+from pallascope.tools.arrays import from_numpy, holds_infinity, holds_nan, in_float64
 from pallascope.tools.child_process import ChildEnded, ChildTimeout
 from pallascope.tpu import OnChip, libtpu
-from pallascope.tpu.chips import DEFAULT, Chip, named
+from pallascope.tpu.chips import DEFAULT, named
 from pallascope.tpu.predict import predictions_by_child
 
 INTERPRETERS = ("strict", "plain", "compiled", "auto")
 #: Text that the interpreter prints about faults, which messages explain.
 _REPORTED = re.compile(rf"{FOUND}\n(?:  .*\n)*\n?|Semaphore \d+ has non-zero count .*\n")
-#: Advice on exceptions, but for exercises of the course.
-_ADVICE = tuple(row for row in EXCEPTION_ADVICE if not re.search("kata|grader", row[1]))
+
+
 #: The faults that `ignore` may name.
 IGNORABLE = ("races", "copies", "semaphores", "devices", "promises")
 SECONDS = 60.0
 
 
-class KernelFault(AssertionError):
-    """A fault of a kernel. `finding` has its cause, `check` the name of the check that found it."""
-
-    def __init__(self, finding: Finding, about: str = "") -> None:
-        told = finding.message
-        if not told.startswith(finding.phrase):
-            told = f"{finding.phrase}\n{told}"
-        case = f"\n\n  case   {about}" if about else ""
-        super().__init__(f"{finding.check.title}: {told}{case}")
-        self.finding, self.check = finding, finding.check.value
-
-    __module__ = "pallascope"  # as pytest shows it
-
-
-class KernelNotJudged(Exception):
-    """A test that can't be made here: the compiler is missing, or the interpreter lacks something.
-
-    No fault of the kernel is known.
-    """
-
-    __module__ = "pallascope"
-
-
 @dataclass(frozen=True, slots=True)
-class Cost:
+class LaunchCost:
     """The predicted cost of all kernels of a launch on one chip.
 
     `seconds` without the launch overhead, `bytes` from and to HBM, `vmem` in bytes of the kernel
@@ -225,7 +204,7 @@ class Pallas:
         __tracebackhide__ = True
         kwargs = {name: how.pop(name) for name in list(how) if name not in _HOW}
         leaves, tree = jax.tree.flatten(args)
-        positions = [at for at, leaf in enumerate(leaves) if _is_floating(leaf)]
+        positions = [at for at, leaf in enumerate(leaves) if is_floating(leaf)]
         if not positions:
             raise ValueError("grad_check needs an argument that is an array of floating numbers")
 
@@ -307,7 +286,7 @@ class Pallas:
         chip: str = "",
         mesh: Mapping[str, int] | Axes = (),
         **kwargs: Any,
-    ) -> Cost:
+    ) -> LaunchCost:
         """The predicted cost of a function's kernels on a chip; see `accepted` for errors.
 
         Arrays that decide which blocks are copied, such as page tables, need their contents.
@@ -324,62 +303,18 @@ class Pallas:
         kwargs: Mapping[str, Any],
         chip: str,
         mesh: Mapping[str, int] | Axes,
-    ) -> _Case:
-        """The traced launch. Raises KernelFault if it can't be traced, or has no kernel."""
+    ) -> TracedCall:
+        """Raises KernelFault and ValueError."""
         __tracebackhide__ = True
         target = named(chip or self.chip)
         axes = tuple(mesh.items()) if isinstance(mesh, Mapping) else tuple(mesh)
         if mesh_size(axes) > MAX_DEVICES:
             raise ValueError(f"a mesh of {mesh_size(axes)} devices: at most {MAX_DEVICES}")
-        leaves, tree = jax.tree.flatten(tuple(args), is_leaf=lambda leaf: leaf is None)
-        traced = [_is_array(leaf) for leaf in leaves]
-        given = [
-            _checked_array(leaf)
-            for leaf, is_traced in zip(leaves, traced, strict=True)
-            if is_traced
-        ]
-        out_trees: list[Any] = []
-
-        def flat(*arrays: Any) -> list[Any]:
-            rest = iter(arrays)
-            filled = [
-                next(rest) if mark else leaf for leaf, mark in zip(leaves, traced, strict=True)
-            ]
-            results, out_tree = jax.tree.flatten(
-                function(*jax.tree.unflatten(tree, filled), **kwargs)
-            )
-            out_trees[:] = [out_tree]
-            return results
-
-        about = _about(function, given, kwargs)
-        shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in given]
-        source = _source_of(function)
-        shown = self._shown(source.file)
-        try:
-            with for_chip(target.kind, target.cores, axes):
-                launch = TracedLaunch.of(flat, shapes, {})
-                source = _source_of_kernel(launch) or source
-                trace = launch.trace(source.file)
-        except Exception as error:
-            problem = problem_of(error, source, Stage.TRACE)
-            raise KernelFault(raised_finding(problem, shown, _ADVICE), about) from error
-        if not trace.calls:
-            told = "The function launches no pallas_call and no pl.kernel for a TPU."
-            raise KernelFault(Finding(Check.PALLAS_USED, "launches no kernel", told), about)
-        names = _names(function, args, traced)
-        return _Case(
-            function, tuple(args), kwargs, target, axes, launch, trace, source,
-            self._shown(source.file), tuple(given), names, out_trees[0], about,
-        )  # fmt: skip
-
-    def _shown(self, file: str) -> str:
-        """A file as messages show it: relative to the root if it is below it."""
-        shown = os.path.relpath(file, self.root) if file else "?"
-        return file if shown.startswith("..") else shown
+        return traced_call(function, args, kwargs, target, axes, self.root)
 
     def _check_run(
         self,
-        case: _Case,
+        case: TracedCall,
         mode: Mode,
         expected: Any,
         tolerances: tuple[float | None, float | None],
@@ -417,7 +352,7 @@ class Pallas:
         return results
 
     def _check_compiled(
-        self, case: _Case, expected: Any, tolerances: tuple[float | None, float | None]
+        self, case: TracedCall, expected: Any, tolerances: tuple[float | None, float | None]
     ) -> Any:
         """Run the function on this machine's TPU."""
         __tracebackhide__ = True
@@ -440,7 +375,7 @@ class Pallas:
         return results
 
     def _run(
-        self, case: _Case, mode: Mode, cores: int, eager: bool = False, seed: int | None = None
+        self, case: TracedCall, mode: Mode, cores: int, eager: bool = False, seed: int | None = None
     ) -> RunResult:
         """Raises KernelFault if it doesn't end in time, KernelNotJudged if its process dies."""
         __tracebackhide__ = True
@@ -460,7 +395,7 @@ class Pallas:
         except ChildEnded as ended:
             raise KernelNotJudged(f"{ended}, while it ran {case.about}") from None
 
-    def _ask(self, case: _Case, kind: type[Any], question: LaunchQuestion) -> Any:
+    def _ask(self, case: TracedCall, kind: type[Any], question: LaunchQuestion) -> Any:
         process = _run_process(os.getpid(), bool(case.axes))
         try:
             return process.answer(kind, question, self.seconds)
@@ -468,7 +403,7 @@ class Pallas:
             if printed := _REPORTED.sub("", process.take_printed()).strip():
                 print(printed)
 
-    def _demand_judged(self, case: _Case, ran: RunResult) -> None:
+    def _demand_judged(self, case: TracedCall, ran: RunResult) -> None:
         """Raises KernelNotJudged if the interpreter lacks an operation."""
         __tracebackhide__ = True
         problem = ran.problem
@@ -480,7 +415,7 @@ class Pallas:
             where = f" ({case.shown}:{problem.place.line})" if problem.place else ""
             raise KernelNotJudged(f"the interpreter can't run it: {problem.kind}: {said}{where}")
 
-    def _demand_ran(self, case: _Case, ran: RunResult) -> None:
+    def _demand_ran(self, case: TracedCall, ran: RunResult) -> None:
         """Raises KernelFault for a fault that ended the run."""
         __tracebackhide__ = True
         self._demand_judged(case, ran)
@@ -498,16 +433,16 @@ class Pallas:
             assert finding
             raise KernelFault(finding, case.about)
 
-    def _reference(self, case: _Case, expected: Any) -> Reference | None:
+    def _reference(self, case: TracedCall, expected: Any) -> Reference | None:
         """The expected results; None if there are none. Raises ValueError for another structure."""
         __tracebackhide__ = True
         if expected is None:
             return None
         sways: tuple[float, ...] = ()
         if callable(expected):
-            told, sways = _evaluated(case, expected, self._seed)
+            told, sways = case.evaluated(expected, self._seed)
         else:
-            told = tuple(map(_exact, jax.tree.leaves(expected)))
+            told = tuple(map(exact_array, jax.tree.leaves(expected)))
         results = case.trace.results
         if [array.shape for array in told] != [result.shape for result in results]:
             had, has = (", ".join(map(str, each)) or "nothing" for each in (_types(told), results))
@@ -515,7 +450,7 @@ class Pallas:
         terms = 1 if sways else max((n for array in case.given for n in array.shape), default=1)
         return case.reference(told, terms, sways)
 
-    def _clues(self, case: _Case, mode: Mode, eager: bool, observed: Observation) -> Clues:
+    def _clues(self, case: TracedCall, mode: Mode, eager: bool, observed: Observation) -> Clues:
         nan = any(map(holds_nan, observed.outputs))
         infinite = not nan and any(map(holds_infinity, observed.outputs))
         question = InvestigateRun(*case.asked(), mode, self._seed, nan, eager, infinite)
@@ -532,7 +467,7 @@ class Pallas:
             )
         return Clues()
 
-    def _repaired(self, case: _Case, mode: Mode, eager: bool, like: Reference) -> Repaired:
+    def _repaired(self, case: TracedCall, mode: Mode, eager: bool, like: Reference) -> Repaired:
         if mode is not Mode.STRICT:
             return Repaired()
         question = RepairRun(*case.asked(), mode, self._seed, like.expected, eager)
@@ -540,7 +475,7 @@ class Pallas:
             return self._ask(case, Repaired, question)
         return Repaired()
 
-    def _compiled(self, case: _Case) -> Cost:
+    def _compiled(self, case: TracedCall) -> LaunchCost:
         """Raises KernelFault and KernelNotJudged."""
         __tracebackhide__ = True
         chip, args = case.target.name, case.given
@@ -572,70 +507,6 @@ _HOW = tuple(inspect.signature(Pallas.check).parameters)
 _HANGS = "never sends"
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One call of a function, traced for a chip."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    target: Chip
-    axes: Axes
-    launch: TracedLaunch
-    trace: Trace
-    source: SourceFile
-    shown: str
-    given: tuple[Any, ...]
-    names: tuple[str, ...]
-    out_tree: Any
-    about: str
-
-    @property
-    def copies_by_hand(self) -> bool:
-        return any(operand.copied for call in self.trace.calls for operand in call.operands)
-
-    @property
-    def cores(self) -> tuple[int, ...]:
-        """The numbers of cores that a run has by default."""
-        parallel = any(call.parallel for call in self.trace.calls)
-        own = (self.target.cores,) if parallel and self.copies_by_hand else ()
-        return tuple(dict.fromkeys((2, *own)))
-
-    def asked(self) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
-        """The first fields of each TraceQuestion. Raises KernelNotJudged."""
-        __tracebackhide__ = True
-        try:
-            data = self.launch.dumped(for_runs=True)
-        except NotSerializable as error:
-            raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
-        if missing := [name for name, array in zip(self.names, self.given, strict=True)
-                       if isinstance(array, jax.ShapeDtypeStruct)]:  # fmt: skip
-            raise ValueError(f"{missing[0]} has no contents: a run needs arrays")
-        inputs = tuple(map(from_numpy, self.given))
-        return self.source, data, inputs, TargetDevice(self.target.name, mesh=self.axes)
-
-    def name_of(self, position: int) -> str:
-        return f"result {position}" if len(self.trace.results) > 1 else "the result"
-
-    def results(self, outputs: Sequence[Array]) -> Any:
-        """The results in the function's structure."""
-        return jax.tree.unflatten(self.out_tree, list(map(to_numpy, outputs)))
-
-    def reference(
-        self, expected: tuple[Array, ...], terms: int = 1, sways: tuple[float, ...] = ()
-    ) -> Reference:
-        return Reference(
-            names=self.names,
-            inputs=tuple(map(from_numpy, self.given)),
-            keywords={},
-            expected=expected,
-            results=self.trace.results,
-            annotations=(),
-            contraction=terms,
-            sways=sways,
-        )
-
-
 def _named_interpreter(name: str) -> str:
     if name not in INTERPRETERS:
         raise ValueError(f"no interpreter {name!r}: choose one of {', '.join(INTERPRETERS)}")
@@ -649,74 +520,7 @@ def _demand_known(ignore: Sequence[str]) -> None:
         raise ValueError(f"ignore can't be {unknown[0]!r}: choose from {', '.join(IGNORABLE)}")
 
 
-def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-
-
-def _is_floating(leaf: Any) -> bool:
-    return _is_array(leaf) and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
-
-
-def _checked_array(leaf: Any) -> Any:
-    """A numpy array with the dtype that jax gives it, or a ShapeDtypeStruct. Raises ValueError."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        raise ValueError("an argument is a random key: pass jax.random.key_data(key), and wrap it")
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return leaf
-    return np.asarray(jnp.asarray(leaf))
-
-
-def _source_of(function: Any) -> SourceFile:
-    """The file of a function; empty if it has none."""
-    inner = inspect.unwrap(function)
-    while isinstance(inner, functools.partial):
-        inner = inspect.unwrap(inner.func)
-    return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
-
-
-def _source_of_kernel(launch: TracedLaunch) -> SourceFile | None:
-    """The file of the first kernel's body, whose lines messages quote."""
-    for file in launch.kernel_files():
-        if Path(file).is_file():
-            return _read(file)
-    return None
-
-
-def _read(file: str) -> SourceFile:
-    try:
-        return SourceFile(file, Path(file).read_bytes())
-    except OSError:
-        return SourceFile(file, b"")
-
-
-def _about(function: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The call in one line: "matmul bfloat16[256,512] bfloat16[512,256] bm=128"."""
-    while isinstance(function, functools.partial):
-        kwargs, function = {**function.keywords, **kwargs}, function.func
-    name = getattr(function, "__name__", "the function")
-    arrays = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in given]
-    words = [f"{key}={value}" for key, value in kwargs.items()]
-    return " ".join([name, *arrays, *words])[:300]
-
-
-def _names(function: Any, args: Sequence[Any], traced: Sequence[bool]) -> tuple[str, ...]:
-    """The names of the traced arguments, such as "x" and "params['w']"."""
-    try:
-        parameters = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        parameters = []
-    is_leaf = lambda leaf: leaf is None  # noqa: E731
-    paths, _ = jax.tree_util.tree_flatten_with_path(tuple(args), is_leaf=is_leaf)
-
-    def name(path: tuple[Any, ...]) -> str:
-        number = path[0].idx
-        first = parameters[number] if number < len(parameters) else f"argument {number}"
-        return first + jax.tree_util.keystr(path[1:])
-
-    return tuple(name(path) for (path, _), mark in zip(paths, traced, strict=True) if mark)
-
-
-def _observation(case: _Case, ran: RunResult) -> Observation:
+def _observation(case: TracedCall, ran: RunResult) -> Observation:
     names = [each.name for each in dataclasses.fields(ran)]
     observed = Observation(**{name: getattr(ran, name) for name in names})
     return dataclasses.replace(observed, trace=case.trace, devices=mesh_size(case.axes))
@@ -738,49 +542,12 @@ def _without(ignore: Sequence[str], observed: Observation) -> Observation:
     )
 
 
-def _as_it_is(case: _Case, observed: Observation) -> Reference:
+def _as_it_is(case: TracedCall, observed: Observation) -> Reference:
     """A reference with which all results agree."""
     outputs = observed.outputs or tuple(
         from_numpy(np.zeros(result.shape)) for result in case.trace.results
     )
     return case.reference(tuple(from_numpy(in_float64(output)) for output in outputs))
-
-
-def _evaluated(
-    case: _Case, expected: Callable[..., Any], seed: int
-) -> tuple[tuple[Array, ...], tuple[float, ...]]:
-    """The results of a function of the same arguments: in float64 with their sways, if possible."""
-    leaves, tree = jax.tree.flatten(case.args, is_leaf=lambda leaf: leaf is None)
-    marks = [_is_array(leaf) for leaf in leaves]
-    takes = _parameters(expected)
-    kwargs = {key: value for key, value in case.kwargs.items() if takes is None or key in takes}
-
-    def flat(*arrays: Any) -> list[Any]:
-        rest = iter(arrays)
-        filled = [next(rest) if mark else leaf for leaf, mark in zip(leaves, marks, strict=True)]
-        return jax.tree.leaves(expected(*jax.tree.unflatten(tree, filled), **kwargs))
-
-    with contextlib.suppress(Exception):  # such as a reference that fixes dtypes, or uses numpy
-        return reference_function(flat, case.given, {})(case.given, seed)
-    with jax.default_matmul_precision("highest"):
-        return tuple(map(_exact, flat(*map(jnp.asarray, case.given)))), ()
-
-
-def _parameters(function: Callable[..., Any]) -> set[str] | None:
-    """The keywords that a function takes; None if it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
-        return None
-    return {each.name for each in parameters}
-
-
-def _exact(value: Any) -> Array:
-    """An array as bytes; floating ones in float64."""
-    array = np.asarray(value)
-    return from_numpy(array.astype(np.float64) if array.dtype.name in ROUNDOFF else array)
 
 
 def _types(arrays: Sequence[Array]) -> list[ArrayType]:
@@ -813,7 +580,7 @@ def _differs(name: str, before: Array, now: Array) -> Finding:
     return Finding(Check.VALUES, "depends on the order of its steps", told)
 
 
-def _cost(chip: str, kernels: Sequence[Any], fingerprint: str) -> Cost:
+def _cost(chip: str, kernels: Sequence[Any], fingerprint: str) -> LaunchCost:
     rows: dict[str, dict[str, float | None]] = {}
     for kernel in kernels:
         number = sum(1 for name in rows if name.partition("[")[0] == kernel.call.name)
@@ -830,4 +597,4 @@ def _cost(chip: str, kernels: Sequence[Any], fingerprint: str) -> Cost:
     unknown = "; ".join(dict.fromkeys(kernel.unknown for kernel in kernels if kernel.unknown))
     seconds, size = together("seconds", sum), together("bytes", sum)
     vmem = together("vmem", lambda sizes: max(sizes, default=0))
-    return Cost(chip, seconds, size, vmem, rows, unknown, fingerprint)
+    return LaunchCost(chip, seconds, size, vmem, rows, unknown, fingerprint)

@@ -70,7 +70,9 @@ def linux_only_message(part: str) -> str:
 def install_hint(extra: str) -> str:
     """How to install the extra "tpu" or "gpu", or where else to find a machine with it."""
     if extras_available():
-        return f"pip install '.[{extra}]'"
+        # without the course, this is its package alone
+        where = "." if _installed_version(PACKAGE) else "pallascope"
+        return f"pip install '{where}[{extra}]'"
     if extra == "gpu" and sys.platform == "linux":
         return _JAX_FOR_GPUS
     return _ALTERNATIVES[extra]

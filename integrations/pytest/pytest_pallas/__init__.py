@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pallascope import Cost, Pallas
+    from pallascope import LaunchCost, Pallas
 
 INTERPRETERS = ("strict", "plain", "compiled", "auto")
 #: The numbers of a cost that a snapshot keeps, and their units in messages.
@@ -93,7 +93,7 @@ class PallasFixture:
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *dir(self._pallas)})
 
-    def snapshot(self, cost: Cost, name: str = "") -> None:
+    def snapshot(self, cost: LaunchCost, name: str = "") -> None:
         """Compare a cost with the committed one. AssertionError if a number has grown too much.
 
         `name` replaces the test's name, and the number of its snapshot, as the key. The file is
@@ -124,7 +124,7 @@ class Snapshots:
         within = _number(config, "pallas_within")
         return cls(file, shown, test, within, config.getoption("pallas_update"))
 
-    def compare(self, cost: Cost, name: str) -> None:
+    def compare(self, cost: LaunchCost, name: str) -> None:
         """See `PallasFixture.snapshot`."""
         __tracebackhide__ = True
         self._counts[cost.chip] += 1
@@ -144,7 +144,7 @@ class Snapshots:
         self._demand_no_more(key, before, now, cost)
 
     def _demand_no_more(
-        self, key: str, before: Mapping[str, Any], now: Mapping[str, Any], cost: Cost
+        self, key: str, before: Mapping[str, Any], now: Mapping[str, Any], cost: LaunchCost
     ) -> None:
         __tracebackhide__ = True
         lost = [unit for unit in UNITS if before.get(unit) is not None and now[unit] is None]
@@ -226,7 +226,7 @@ def _percent(old: float, new: float) -> str:
     return f" ({new / old - 1:+.1%})" if old else ""
 
 
-def _blame(before: Mapping[str, Any], cost: Cost) -> list[str]:
+def _blame(before: Mapping[str, Any], cost: LaunchCost) -> list[str]:
     """Whether other versions, and not the kernel, may have changed the numbers."""
     changed = [
         f"{name} {before.get(name, '?')} → {now}"

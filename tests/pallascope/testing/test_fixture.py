@@ -91,10 +91,10 @@ def test_planted_faults_are_found(repository: Path, name: str) -> None:
 
 
 GROWN = """
-from pallascope import Cost
+from pallascope import LaunchCost
 
 def test_cost(pallas):
-    pallas.snapshot(Cost("v5e", {seconds}, 1000, 10, {{}}, "", "{kernel}"))
+    pallas.snapshot(LaunchCost("v5e", {seconds}, 1000, 10, {{}}, "", "{kernel}"))
 """
 
 
@@ -151,9 +151,10 @@ def test_a_broken_file_of_snapshots_is_kept(tmp_path: Path) -> None:
 
 def test_processes_of_xdist_write_one_file(tmp_path: Path) -> None:
     tests = "\n".join(
-        f"def test_{n}(pallas):\n    pallas.snapshot(Cost('v5e', 1.0, {n}, 1))\n" for n in range(20)
+        f"def test_{n}(pallas):\n    pallas.snapshot(LaunchCost('v5e', 1.0, {n}, 1))\n"
+        for n in range(20)
     )
-    write(tmp_path, "test_a.py", f"from pallascope import Cost\n{tests}")
+    write(tmp_path, "test_a.py", f"from pallascope import LaunchCost\n{tests}")
     assert run(tmp_path, "--pallas-update", "-n", "2").returncode == 0
     file = tmp_path / "__snapshots__" / "test_a.pallas.json"
     assert len(json.loads(file.read_text(encoding="utf-8"))) == 20

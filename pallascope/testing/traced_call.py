@@ -1,0 +1,283 @@
+"""One call of a function that launches kernels, traced for a TPU; the errors of its checks."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pallascope.checks.compare import ROUNDOFF
+from pallascope.checks.exception_advice import EXCEPTION_ADVICE
+from pallascope.checks.exceptions import raised_finding
+from pallascope.checks.expected_results import reference_function
+from pallascope.kernels import NotSerializable, TracedLaunch, for_chip
+from pallascope.model import (
+    Array,
+    Axes,
+    Check,
+    Finding,
+    Reference,
+    SourceFile,
+    Stage,
+    Trace,
+)
+from pallascope.runs.exception_reports import problem_of
+from pallascope.runs.questions import TargetDevice
+from pallascope.tools.arrays import from_numpy, to_numpy
+from pallascope.tpu.chips import Chip
+
+#: Advice on exceptions, but for exercises of the course.
+_ADVICE = tuple(row for row in EXCEPTION_ADVICE if not re.search("kata|grader", row[1]))
+
+
+class KernelFault(AssertionError):
+    """A fault of a kernel. `finding` has its cause, `check` the name of the check that found it."""
+
+    def __init__(self, finding: Finding, about: str = "") -> None:
+        told = finding.message
+        if not told.startswith(finding.phrase):
+            told = f"{finding.phrase}\n{told}"
+        case = f"\n\n  case   {about}" if about else ""
+        super().__init__(f"{finding.check.title}: {told}{case}")
+        self.finding, self.check = finding, finding.check.value
+
+    __module__ = "pallascope"  # as pytest shows it
+
+
+class KernelNotJudged(Exception):
+    """A test that can't be made here: the compiler is missing, or the interpreter lacks something.
+
+    No fault of the kernel is known.
+    """
+
+    __module__ = "pallascope"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCall:
+    """One call of a function, traced for a chip."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    target: Chip
+    axes: Axes
+    launch: TracedLaunch
+    trace: Trace
+    source: SourceFile
+    shown: str
+    given: tuple[Any, ...]
+    names: tuple[str, ...]
+    out_tree: Any
+    about: str
+
+    @property
+    def copies_by_hand(self) -> bool:
+        return any(operand.copied for call in self.trace.calls for operand in call.operands)
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The numbers of cores that a run has by default."""
+        parallel = any(call.parallel for call in self.trace.calls)
+        own = (self.target.cores,) if parallel and self.copies_by_hand else ()
+        return tuple(dict.fromkeys((2, *own)))
+
+    def asked(self) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
+        """The first fields of each TraceQuestion. Raises KernelNotJudged."""
+        __tracebackhide__ = True
+        try:
+            data = self.launch.dumped(for_runs=True)
+        except NotSerializable as error:
+            raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
+        if missing := [name for name, array in zip(self.names, self.given, strict=True)
+                       if isinstance(array, jax.ShapeDtypeStruct)]:  # fmt: skip
+            raise ValueError(f"{missing[0]} has no contents: a run needs arrays")
+        inputs = tuple(map(from_numpy, self.given))
+        return self.source, data, inputs, TargetDevice(self.target.name, mesh=self.axes)
+
+    def name_of(self, position: int) -> str:
+        return f"result {position}" if len(self.trace.results) > 1 else "the result"
+
+    def results(self, outputs: Sequence[Array]) -> Any:
+        """The results in the function's structure."""
+        return jax.tree.unflatten(self.out_tree, list(map(to_numpy, outputs)))
+
+    def reference(
+        self, expected: tuple[Array, ...], terms: int = 1, sways: tuple[float, ...] = ()
+    ) -> Reference:
+        return Reference(
+            names=self.names,
+            inputs=tuple(map(from_numpy, self.given)),
+            keywords={},
+            expected=expected,
+            results=self.trace.results,
+            annotations=(),
+            contraction=terms,
+            sways=sways,
+        )
+
+    def evaluated(
+        self, expected: Callable[..., Any], seed: int
+    ) -> tuple[tuple[Array, ...], tuple[float, ...]]:
+        """The results of a function of the same arguments, floating ones in float64.
+
+        They are also computed in float64, with their sways, if the function can be traced so.
+        """
+        takes = _parameters(expected)
+        kwargs = {key: value for key, value in self.kwargs.items() if takes is None or key in takes}
+
+        def flat(*arrays: Any) -> list[Any]:
+            return jax.tree.leaves(expected(*_with_arrays(self.args, arrays), **kwargs))
+
+        with contextlib.suppress(Exception):  # such as a reference that fixes dtypes, or uses numpy
+            return reference_function(flat, self.given, {})(self.given, seed)
+        with jax.default_matmul_precision("highest"):
+            return tuple(map(exact_array, flat(*map(jnp.asarray, self.given)))), ()
+
+
+def traced_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: Chip,
+    axes: Axes,
+    root: Path,
+) -> TracedCall:
+    """Trace `function(*args, **kwargs)` for a chip, or for a mesh of such chips with these `axes`.
+
+    Raises KernelFault if it can't be traced, or has no kernel; ValueError for a wrong argument.
+    """
+    __tracebackhide__ = True
+    given = [_checked_array(leaf) for leaf in jax.tree.leaves(tuple(args)) if _is_array(leaf)]
+    out_trees: list[Any] = []
+
+    def flat(*arrays: Any) -> list[Any]:
+        results, out_tree = jax.tree.flatten(function(*_with_arrays(args, arrays), **kwargs))
+        out_trees[:] = [out_tree]
+        return results
+
+    about = _about(function, given, kwargs)
+    shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in given]
+    source = _source_of(function)
+    shown = _shown(source.file, root)
+    try:
+        with for_chip(target.kind, target.cores, axes):
+            launch = TracedLaunch.of(flat, shapes, {})
+            source = _source_of_kernel(launch) or source
+            trace = launch.trace(source.file)
+    except Exception as error:
+        problem = problem_of(error, source, Stage.TRACE)
+        raise KernelFault(raised_finding(problem, shown, _ADVICE), about) from error
+    if not trace.calls:
+        told = "The function launches no pallas_call and no pl.kernel for a TPU."
+        raise KernelFault(Finding(Check.PALLAS_USED, "launches no kernel", told), about)
+    names = _names(function, args)
+    return TracedCall(
+        function, tuple(args), kwargs, target, axes, launch, trace, source,
+        _shown(source.file, root), tuple(given), names, out_trees[0], about,
+    )  # fmt: skip
+
+
+def _with_arrays(args: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    """The arguments with these in the place of their arrays."""
+    rest = iter(arrays)
+    return jax.tree.map(lambda leaf: next(rest) if _is_array(leaf) else leaf, tuple(args))
+
+
+def _shown(file: str, root: Path) -> str:
+    """A file as messages show it: relative to the root if it is below it."""
+    shown = os.path.relpath(file, root) if file else "?"
+    return file if shown.startswith("..") else shown
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+
+def is_floating(leaf: Any) -> bool:
+    return _is_array(leaf) and bool(jnp.issubdtype(leaf.dtype, jnp.floating))
+
+
+def _checked_array(leaf: Any) -> Any:
+    """A numpy array with the dtype that jax gives it, or a ShapeDtypeStruct. Raises ValueError."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        raise ValueError("an argument is a random key: pass jax.random.key_data(key), and wrap it")
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    return np.asarray(jnp.asarray(leaf))
+
+
+def _source_of(function: Any) -> SourceFile:
+    """The file of a function; empty if it has none."""
+    inner = inspect.unwrap(function)
+    while isinstance(inner, functools.partial):
+        inner = inspect.unwrap(inner.func)
+    return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
+
+
+def _source_of_kernel(launch: TracedLaunch) -> SourceFile | None:
+    """The file of the first kernel's body, whose lines messages quote."""
+    for file in launch.kernel_files():
+        if Path(file).is_file():
+            return _read(file)
+    return None
+
+
+def _read(file: str) -> SourceFile:
+    try:
+        return SourceFile(file, Path(file).read_bytes())
+    except OSError:
+        return SourceFile(file, b"")
+
+
+def _about(function: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The call in one line: "matmul bfloat16[256,512] bfloat16[512,256] bm=128"."""
+    while isinstance(function, functools.partial):
+        kwargs, function = {**function.keywords, **kwargs}, function.func
+    name = getattr(function, "__name__", "the function")
+    arrays = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in given]
+    words = [f"{key}={value}" for key, value in kwargs.items()]
+    return " ".join([name, *arrays, *words])[:300]
+
+
+def _names(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
+    """The names of the traced arguments, such as "x" and "params['w']"."""
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    paths, _ = jax.tree_util.tree_flatten_with_path(tuple(args))
+
+    def name(path: tuple[Any, ...]) -> str:
+        number = path[0].idx
+        first = parameters[number] if number < len(parameters) else f"argument {number}"
+        return first + jax.tree_util.keystr(path[1:])
+
+    return tuple(name(path) for path, leaf in paths if _is_array(leaf))
+
+
+def _parameters(function: Callable[..., Any]) -> set[str] | None:
+    """The keywords that a function takes; None if it takes any."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
+        return None
+    return {each.name for each in parameters}
+
+
+def exact_array(value: Any) -> Array:
+    """An array as bytes; floating ones in float64."""
+    array = np.asarray(value)
+    return from_numpy(array.astype(np.float64) if array.dtype.name in ROUNDOFF else array)
