@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,35 @@ class _Origins(Evaluator):
         one = len(eqn.outvars) == 1 and inputs and _same_order(eqn)
         same = is_identity(eqn) or one
         return inputs[: len(eqn.outvars)] if same else [None] * len(eqn.outvars)
+
+
+class _Uses(_Origins):
+    """The same, and which outputs of kernels an operation computes with."""
+
+    def __init__(self) -> None:
+        self.used = set[tuple[int, int]]()
+
+    def operation(self, eqn: core.JaxprEqn, inputs: list[_Origin], env: Env) -> Sequence[_Origin]:
+        made = super().operation(eqn, inputs, env)
+        if called(eqn) is None:
+            passed = [origin for origin in made if origin is not None]
+            self.use(origin for origin in inputs if origin not in passed)
+        return made
+
+    def use(self, origins: Iterable[_Origin]) -> None:
+        self.used.update((id(origin[0]), origin[1]) for origin in origins if origin)
+
+
+def unused_outputs(
+    closed: core.ClosedJaxpr, kernels: Sequence[core.JaxprEqn]
+) -> tuple[tuple[int, ...], ...]:
+    """For each kernel, the numbers of its outputs that nothing uses: they serve as scratch."""
+    uses = _Uses()
+    uses.use(uses.evaluate(closed.jaxpr, [None] * len(closed.jaxpr.invars)))
+    return tuple(
+        tuple(n for n in range(len(kernel.outvars)) if (id(kernel), n) not in uses.used)
+        for kernel in kernels
+    )
 
 
 def _same_order(eqn: core.JaxprEqn) -> bool:

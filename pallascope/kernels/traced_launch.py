@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.aliases import output_aliases
+from pallascope.kernels.aliases import output_aliases, unused_outputs
 from pallascope.kernels.block_samples import (
     NotSampled,
     Repeated,
@@ -135,6 +135,11 @@ class TracedLaunch:
             places=places_of(closed.jaxpr, file) if file else (),
             kernel_outputs=output_aliases(closed, reader.kernels),
         )
+
+    def unused_outputs(self) -> tuple[tuple[int, ...], ...]:
+        """For each kernel, the numbers of its outputs that nothing uses: they serve as scratch."""
+        closed = without_refs(self.closed)
+        return unused_outputs(closed, OutsideReader(closed).kernels)
 
     def kernel_files(self) -> tuple[str, ...]:
         """The files in which the kernels' bodies are written, in program order."""

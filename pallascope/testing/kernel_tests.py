@@ -52,6 +52,7 @@ from pallascope.runs.questions import (
     Investigated,
     InvestigateRun,
     LaunchQuestion,
+    Predict,
     RepairRun,
     RunResult,
     RunTrace,
@@ -101,9 +102,12 @@ class LaunchCost:
 
 
 @functools.cache
-def _run_process(_process: int, meshed: bool) -> RunProcess:
-    """The process that runs launches, by this process's number: after a fork, there is another."""
-    return RunProcess(meshed)
+def _process(_number: int, does: str) -> RunProcess:
+    """The process that "runs" launches, runs those of a "mesh", or "compiles" them.
+
+    By this process's number: after a fork, there are others.
+    """
+    return RunProcess(meshed=does == "mesh")
 
 
 class Pallas:
@@ -328,7 +332,7 @@ class Pallas:
             for eager in (False, True) if case.copies_by_hand else (False,):
                 ran = self._run(case, mode, count, eager)
                 self._demand_judged(case, ran)
-                observed = _without(ignore, _observation(case, ran))
+                observed = _without(case, ignore, _observation(case, ran))
                 like = reference or _as_it_is(case, observed)
                 evidence = LaunchEvidence(
                     mode=mode,
@@ -396,7 +400,7 @@ class Pallas:
             raise KernelNotJudged(f"{ended}, while it ran {case.about}") from None
 
     def _ask(self, case: TracedCall, kind: type[Any], question: LaunchQuestion) -> Any:
-        process = _run_process(os.getpid(), bool(case.axes))
+        process = _process(os.getpid(), "mesh" if case.axes else "runs")
         try:
             return process.answer(kind, question, self.seconds)
         finally:
@@ -478,11 +482,18 @@ class Pallas:
     def _compiled(self, case: TracedCall) -> LaunchCost:
         """Raises KernelFault and KernelNotJudged."""
         __tracebackhide__ = True
-        chip, args = case.target.name, case.given
+        chip = case.target.name
         try:
-            found = OnChip(None, predictions_by_child(case.launch, args, chip, axes=case.axes))
+            if case.axes:
+                question = Predict(*case.asked(runs=False))
+                process = _process(os.getpid(), "compiles")
+                found = process.answer(OnChip, question, None)
+            else:
+                found = OnChip(None, predictions_by_child(case.launch, case.given, chip))
         except NotLowered as error:
             found = OnChip(problem_of(error, case.source, Stage.LOWER))
+        except ChildEnded as ended:
+            raise KernelNotJudged(f"{ended}, while it compiled {case.about}") from None
         outcome = outcome_of(found, chip, case.shown)
         for finding in filter(None, (outcome.trouble, *outcome.refusals)):
             raise KernelFault(finding, f"{case.about} on a {chip}")
@@ -526,8 +537,9 @@ def _observation(case: TracedCall, ran: RunResult) -> Observation:
     return dataclasses.replace(observed, trace=case.trace, devices=mesh_size(case.axes))
 
 
-def _without(ignore: Sequence[str], observed: Observation) -> Observation:
-    """The observation without the faults that `ignore` names."""
+def _without(case: TracedCall, ignore: Sequence[str], observed: Observation) -> Observation:
+    """The observation without faults that `ignore` names, and races of outputs that nothing
+    uses."""
 
     def kind(complaint: str) -> str:
         if complaint.startswith(FOUND):
@@ -536,7 +548,11 @@ def _without(ignore: Sequence[str], observed: Observation) -> Observation:
 
     return dataclasses.replace(
         observed,
-        complaints=tuple(text for text in observed.complaints if kind(text) not in ignore),
+        complaints=tuple(
+            text
+            for text in observed.complaints
+            if kind(text) not in ignore and not case.is_about_scratch(text)
+        ),
         copy_faults=() if "copies" in ignore else observed.copy_faults,
         device_faults=() if "devices" in ignore else observed.device_faults,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import os
@@ -26,7 +27,10 @@ from pallascope.model import (
     Axes,
     Check,
     Finding,
+    KernelCall,
+    Operand,
     Reference,
+    Role,
     SourceFile,
     Stage,
     Trace,
@@ -80,6 +84,7 @@ class TracedCall:
     names: tuple[str, ...]
     out_tree: Any
     about: str
+    scratch: tuple[Operand, ...]  # outputs that nothing uses
 
     @property
     def copies_by_hand(self) -> bool:
@@ -92,18 +97,41 @@ class TracedCall:
         own = (self.target.cores,) if parallel and self.copies_by_hand else ()
         return tuple(dict.fromkeys((2, *own)))
 
-    def asked(self) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
-        """The first fields of each TraceQuestion. Raises KernelNotJudged."""
+    def asked(self, runs: bool = True) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
+        """The first fields of each TraceQuestion. Raises KernelNotJudged.
+
+        A launch that `runs` needs the contents of its inputs, and nothing that only a compiler
+        reads.
+        """
         __tracebackhide__ = True
         try:
-            data = self.launch.dumped(for_runs=True)
+            data = self.launch.dumped(runs)
         except NotSerializable as error:
             raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
-        if missing := [name for name, array in zip(self.names, self.given, strict=True)
-                       if isinstance(array, jax.ShapeDtypeStruct)]:  # fmt: skip
-            raise ValueError(f"{missing[0]} has no contents: a run needs arrays")
-        inputs = tuple(map(from_numpy, self.given))
-        return self.source, data, inputs, TargetDevice(self.target.name, mesh=self.axes)
+        inputs: list[Array] = []
+        for name, array in zip(self.names, self.given, strict=True):
+            if not isinstance(array, jax.ShapeDtypeStruct):
+                inputs.append(from_numpy(array))
+            elif runs:
+                raise ValueError(f"{name} has no contents: a run needs arrays")
+            else:
+                inputs.append(Array(array.dtype.name, array.shape, b""))
+        return self.source, data, tuple(inputs), TargetDevice(self.target.name, mesh=self.axes)
+
+    def is_about_scratch(self, race: str) -> bool:
+        """Whether a race is between copies of blocks of outputs that nothing uses."""
+        parts = re.findall(r"of \('hbm', [^)]*\)\[\((.*?\))\)?,?\] from .*, pallas_call", race)
+        used = [o for call in self.trace.calls for o in call.role(Role.OUTPUT, Role.INPUT)]
+        used = [
+            o
+            for o in used
+            if not any(o.name == s.name and o.array == s.array for s in self.scratch)
+        ]
+        return len(parts) == 2 and all(
+            any(_is_block(part, one) for one in self.scratch)
+            and not any(_is_block(part, one) for one in used)
+            for part in parts
+        )
 
     def name_of(self, position: int) -> str:
         return f"result {position}" if len(self.trace.results) > 1 else "the result"
@@ -174,7 +202,7 @@ def traced_call(
         with for_chip(target.kind, target.cores, axes):
             launch = TracedLaunch.of(flat, shapes, {})
             source = _source_of_kernel(launch) or source
-            trace = launch.trace(source.file)
+            trace, scratch = _with_scratch(launch.trace(source.file), launch.unused_outputs())
     except Exception as error:
         problem = problem_of(error, source, Stage.TRACE)
         raise KernelFault(raised_finding(problem, shown, _ADVICE), about) from error
@@ -184,8 +212,32 @@ def traced_call(
     names = _names(function, args)
     return TracedCall(
         function, tuple(args), kwargs, target, axes, launch, trace, source,
-        _shown(source.file, root), tuple(given), names, out_trees[0], about,
+        _shown(source.file, root), tuple(given), names, out_trees[0], about, scratch,
     )  # fmt: skip
+
+
+def _with_scratch(
+    trace: Trace, unused: Sequence[Sequence[int]]
+) -> tuple[Trace, tuple[Operand, ...]]:
+    """The trace, in which outputs that nothing uses are each step's own; and these outputs.
+
+    Older kernels have them in the place of scratch, which each core has for itself.
+    """
+    calls: list[KernelCall] = []
+    scratch: list[Operand] = []
+    for call, numbers in zip(trace.calls, unused, strict=True):
+        outputs = call.role(Role.OUTPUT)
+        own = [outputs[number] for number in numbers if number < len(outputs)]
+        every = tuple(range(len(call.grid)))
+        operands = tuple(
+            dataclasses.replace(operand, axes=every)
+            if any(operand is one for one in own)
+            else operand
+            for operand in call.operands
+        )
+        scratch += own
+        calls.append(dataclasses.replace(call, operands=operands))
+    return dataclasses.replace(trace, calls=tuple(calls)), tuple(scratch)
 
 
 def _with_arrays(args: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -198,6 +250,16 @@ def _shown(file: str, root: Path) -> str:
     """A file as messages show it: relative to the root if it is below it."""
     shown = os.path.relpath(file, root) if file else "?"
     return file if shown.startswith("..") else shown
+
+
+def _is_block(part: str, operand: Operand) -> bool:
+    """Whether slices, as the interpreter prints them, are a block of an operand's array."""
+    slices = [tuple(map(int, pair)) for pair in re.findall(r"slice\((\d+), (\d+), \d+\)", part)]
+    shape = operand.array.shape
+    return len(slices) == len(shape) == len(operand.block) and all(
+        start % (block or 1) == 0 and stop == min(start + (block or 1), size)
+        for (start, stop), block, size in zip(slices, operand.block, shape, strict=True)
+    )
 
 
 def _is_array(leaf: Any) -> bool:

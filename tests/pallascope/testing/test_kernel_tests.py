@@ -261,7 +261,7 @@ def test_a_process_that_dies_is_no_fault_of_the_kernel(
 ) -> None:
     x = pallas.normal(SHAPE)
     pallas.check(scaled, x)
-    process = kernel_tests._run_process(os.getpid(), False)
+    process = kernel_tests._process(os.getpid(), "runs")
     assert process._child
     os.kill(process._child.pid, signal.SIGKILL)
     with pytest.raises(KernelNotJudged, match="SIGKILL"):
