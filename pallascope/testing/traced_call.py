@@ -121,12 +121,9 @@ class TracedCall:
     def is_about_scratch(self, race: str) -> bool:
         """Whether a race is between copies of blocks of outputs that nothing uses."""
         parts = re.findall(r"of \('hbm', [^)]*\)\[\((.*?\))\)?,?\] from .*, pallas_call", race)
-        used = [o for call in self.trace.calls for o in call.role(Role.OUTPUT, Role.INPUT)]
-        used = [
-            o
-            for o in used
-            if not any(o.name == s.name and o.array == s.array for s in self.scratch)
-        ]
+        names = {(one.name, one.array) for one in self.scratch}
+        outputs = [one for call in self.trace.calls for one in call.role(Role.OUTPUT)]
+        used = [one for one in outputs if (one.name, one.array) not in names]
         return len(parts) == 2 and all(
             any(_is_block(part, one) for one in self.scratch)
             and not any(_is_block(part, one) for one in used)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
 
-from pallascope.kernels import TracedLaunch
+from pallascope.kernels import CopyWatch, TracedLaunch, watching_copies
 from pallascope.model import Mode
 
 X = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
@@ -75,3 +76,57 @@ def test_a_buffer_is_read_and_written_through_views(
     kernel: Callable[..., None], expected: Any
 ) -> None:
     assert np.array_equal(ran(kernel), expected)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_view_of_one_slot_reads_this_slot_alone(wait: bool) -> None:
+    """While a copy into the other slot is under way."""
+
+    def kernel(x_hbm: Any, o_ref: Any, slots: Any, sems: Any) -> None:
+        first, second = (
+            pltpu.make_async_copy(x_hbm.at[n], slots.at[n], sems.at[n]) for n in range(2)
+        )
+        first.start()
+        second.start()
+        if wait:
+            first.wait()
+        o_ref[...] = slots.at[0].reshape(16, 128)[pl.ds(0, 16), :]
+        if not wait:
+            first.wait()
+        second.wait()
+
+    def launch(x: Any) -> Any:
+        return pl.pallas_call(
+            kernel,
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+            out_shape=jax.ShapeDtypeStruct((16, 128), x.dtype),
+            scratch_shapes=[pltpu.VMEM((2, 2, 8, 128), x.dtype), pltpu.SemaphoreType.DMA((2,))],
+        )(x)
+
+    x, copies = np.arange(2 * 2 * 8 * 128, dtype=np.float32).reshape(2, 2, 8, 128), CopyWatch()
+    with watching_copies(copies):
+        (result,) = TracedLaunch.of(launch, (x,), {}).run((x,), Mode.STRICT)
+    assert bool(copies.faults) is not wait
+    if wait:
+        assert np.array_equal(result, x[0].reshape(16, 128))
+
+
+def masked(rows: int) -> Any:
+    """float32[16, 4, 128]: ones in the first rows, through a view of an output with 8 heads."""
+
+    def kernel(o_ref: Any) -> None:
+        o_ref[...] = jnp.zeros_like(o_ref)
+        part = o_ref.at[:, :4, :]
+        inside = jax.lax.broadcasted_iota(jnp.int32, (16, 4, 128), 0) < rows
+        pltpu.store(part, jnp.ones((16, 4, 128)), mask=inside)
+
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 8, 128), jnp.float32))()
+
+
+@pytest.mark.parametrize("rows", [0, 3, 16])
+def test_a_masked_store_within_bounds(rows: int) -> None:
+    """Its second dimension is smaller than its first: jax takes one for the other."""
+    (result,) = TracedLaunch.of(lambda: masked(rows), (), {}).run((), Mode.STRICT)
+    expected = np.zeros((16, 8, 128))
+    expected[:rows, :4] = 1
+    assert np.array_equal(result, expected)

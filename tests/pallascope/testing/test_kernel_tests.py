@@ -456,3 +456,74 @@ def test_without_libtpu_nothing_is_accepted(
     monkeypatch.setattr("pallascope.tpu.compile_process.unavailable_reason", lambda: "no libtpu")
     with pytest.raises(KernelNotJudged, match="it isn't installed"):
         pallas.accepted(scaled, BIG)
+
+
+@compiled
+def test_a_kernel_that_communicates_is_compiled_for_a_mesh(pallas: Pallas) -> None:
+    x, mesh = jax.ShapeDtypeStruct((4 * 256, 128), jnp.float32), {"x": 4}
+    pallas.accepted(shifted, x, mesh=mesh)
+    cost = pallas.cost(shifted, x, mesh=mesh)
+    assert cost.seconds is None
+    assert "other chips" in cost.unknown
+
+
+# ---- what older kernels do ----
+
+
+def maxima(x: Any, *, keep: bool = False) -> Any:
+    """Maxima of rows, with an output in the place of scratch; heads may run on two cores."""
+
+    def kernel(x_ref: Any, m_ref: Any, o_ref: Any) -> None:
+        @pl.when(pl.program_id(1) == 0)
+        def _() -> None:
+            m_ref[...] = jnp.full_like(m_ref, -jnp.inf)
+
+        m_ref[...] = jnp.maximum(m_ref[...], x_ref[0])
+        o_ref[0] = m_ref[...]
+
+    heads, length, width = x.shape
+    block = (1, ROWS, width)
+    maximum, result = pl.pallas_call(
+        kernel,
+        grid=(heads, length // ROWS),
+        in_specs=[pl.BlockSpec(block, lambda h, i: (h, i, 0))],
+        out_specs=[
+            pl.BlockSpec((ROWS, width), lambda h, i: (0, 0)),
+            pl.BlockSpec(block, lambda h, i: (h, 0, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((ROWS, width), x.dtype),
+            jax.ShapeDtypeStruct((heads, ROWS, width), x.dtype),
+        ],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+    )(x)
+    return (maximum, result) if keep else result
+
+
+def test_an_output_that_nothing_uses_is_scratch(pallas: Pallas) -> None:
+    x = pallas.normal((4, 32, 128))
+    pallas.check(maxima, x, expected=lambda x: x.reshape(4, 4, 8, 128).max(axis=1))
+    assert "race" in str(fault(lambda: pallas.check(maxima, x, keep=True)))
+
+
+def test_flags_of_the_compiler_and_classes_of_the_caller_are_no_hindrance(pallas: Pallas) -> None:
+    """A trace with them is run; only a compiler reads the flags."""
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Rows:
+        values: Any
+
+    def flagged(rows: Rows) -> Rows:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = x_ref[...] * 2
+
+        x = rows.values
+        params = pltpu.CompilerParams(flags={"XLA_TPU_SOMETHING": True})
+        inner = jax.jit(lambda rows: Rows(pl.pallas_call(
+            kernel, out_shape=like(x), compiler_params=params)(rows.values)))  # fmt: skip
+        return inner(rows)
+
+    rows = Rows(pallas.normal(SHAPE))
+    result = pallas.check(flagged, rows, expected=lambda rows: 2 * rows.values)
+    assert isinstance(result, Rows)
