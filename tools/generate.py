@@ -52,6 +52,8 @@ SCRIPTS = (
 #: These take screenshots, which differ from browser to browser: they are only written.
 SCREENSHOTS = ("draw_view",)
 
+#: The packages, and the fixture `pallas`.
+PYTHONPATH = os.pathsep.join((str(ROOT), str(ROOT / "integrations" / "pytest")))
 CLASS, FILES = "class", "files above"
 MARK = re.compile(
     r"^<!-- output(?:: (?P<command>[^|]+?)(?: \| with (?P<scene>[^|]+?))?"
@@ -144,6 +146,7 @@ def _files(root: Path, page: str) -> None:
     given = {file.relative_to(ROOT): file.read_text(encoding="utf-8") for file in readmes}
     given |= {Path(found["path"]): found["text"] for found in FILE.finditer(page)}
     for path, text in given.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
 
 
@@ -196,7 +199,7 @@ def _printed(command: str, folder: Path) -> str:
     ran = subprocess.run(
         [*start, *words[1:]],
         cwd=folder,
-        env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": PYTHONPATH},
         capture_output=True,
         text=True,
         timeout=300,

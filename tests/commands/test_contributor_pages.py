@@ -66,7 +66,10 @@ def test_the_layers_are_drawn_as_they_are() -> None:
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 ENDINGS = (".css", ".html", ".ipynb", ".js", ".json", ".md", ".py", ".svg", ".toml", ".txt", ".yml")
 #: Where a path may begin. Elsewhere than in CONTRIBUTING.md, paths are whole.
-BEGINNINGS = (".ci", ".github", "docs", "grader", "pallascope", "solutions", "tests", "tools")
+BEGINNINGS = (
+    *(".ci", ".github", "docs", "grader", "integrations", "pallascope", "solutions", "tests"),
+    "tools",
+)
 #: Files that appear later, and placeholders.
 NOT_THERE = {"katas/ledger.txt", "solutions/1_basics/kata_24_leaky_relu"}
 PLACEHOLDERS = ("TRACK", "NAME", "FOLDER")
@@ -119,6 +122,7 @@ OTHERS = {
     *("NAME_outcomes", "test_NAME", "leaky_relu_spec", "hiddenN"),
     *("RESULTS.sqlite", "results.jsonl.sqlite"),
     *("leaky_relu", "scale_add", "feed_forward", "int8_product", "KATA_REQUIRE"),
+    *("fn", "matmul", "rows"),
     *("cf.assert", "tpu.trace_start", "tpu.trace_stop", "Unreleased", "RuntimeDefault"),
     *("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "prctl", "tmpfs"),
 }
@@ -126,7 +130,8 @@ OTHERS = {
 
 def defined() -> Iterator[str]:
     """Each name that our Python defines, "Class.member" too, and each whole text in quotes."""
-    folders = ("grader", "pallascope", "tests/support", "tests/course", "tools/benchmarks")
+    folders = ("grader", "pallascope", "integrations", "tests/support", "tests/course")
+    folders = (*folders, "tools/benchmarks")
     for folder in folders:
         for file in (ROOT / folder).rglob("*.py"):
             yield file.stem
