@@ -228,7 +228,7 @@ def _run(question: RunTrace) -> RunResult:
             watching_copies(copies),
         ):
             mode, axes = _mode(question), question.device.mesh
-            how = {"cores": question.cores, "eager": question.eager}
+            how = {"cores": question.cores, "eager": question.eager, "races": question.races}
             with running(mode, question.seed, memory, **how) as interpret:
                 program = launch.compiled(values, interpret, axes)
                 try:

@@ -71,7 +71,8 @@ class RunTrace(TraceQuestion):
 
     Copies that the kernel starts by hand happen at their wait or, if `eager`, at their start. A
     launch for a GPU runs in Mosaic GPU's interpreter in every mode. If `again`, it also runs with
-    other contents of unwritten memory, which must not change the results.
+    other contents of unwritten memory, which must not change the results. Without `races`, none is
+    found, and a long loop takes a third of the time.
     """
 
     name: str
@@ -80,6 +81,7 @@ class RunTrace(TraceQuestion):
     cores: int = 2
     eager: bool = False
     again: bool = False
+    races: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ INTERPRETERS = ("strict", "plain", "compiled", "auto")
 _REPORTED = re.compile(rf"{FOUND}\n(?:  .*\n)*\n?|Semaphore \d+ has non-zero count .*\n")
 
 
+#: The interpreter's error about a copy through `ref.reshape` or `ref.bitcast`.
+_LACKS_VIEWS = re.compile("(Reshape|Bitcast)Transform' object has no attribute")
 #: The faults that `ignore` may name.
 IGNORABLE = ("races", "copies", "semaphores", "devices", "promises")
 SECONDS = 60.0
@@ -384,7 +386,14 @@ class Pallas:
         """Raises KernelFault if it doesn't end in time, KernelNotJudged if its process dies."""
         __tracebackhide__ = True
         question = RunTrace(
-            *case.asked(), "", mode, self._seed if seed is None else seed, cores, eager, again=True
+            *case.asked(),
+            name="",
+            mode=mode,
+            seed=self._seed if seed is None else seed,
+            cores=cores,
+            eager=eager,
+            again=True,
+            races=case.may_race,
         )
         try:
             return self._ask(case, RunResult, question)
@@ -416,6 +425,8 @@ class Pallas:
         finding = interpreter_finding(problem, case.shown, case.trace.calls)
         if problem.stage is not Stage.RUN or by_interpreter(finding, problem):
             said = (problem.message.splitlines() or [""])[0]
+            if _LACKS_VIEWS.search(said):
+                raise KernelNotJudged("the interpreter has no copies from or to a reshaped Ref")
             where = f" ({case.shown}:{problem.place.line})" if problem.place else ""
             raise KernelNotJudged(f"the interpreter can't run it: {problem.kind}: {said}{where}")
 

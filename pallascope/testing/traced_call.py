@@ -8,6 +8,8 @@ import functools
 import inspect
 import os
 import re
+import sysconfig
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 
 from pallascope.checks.compare import ROUNDOFF
@@ -91,6 +94,13 @@ class TracedCall:
         return any(operand.copied for call in self.trace.calls for operand in call.operands)
 
     @property
+    def may_race(self) -> bool:
+        """Whether something in its kernels may happen at the same time."""
+        calls = self.trace.calls
+        together = any(call.parallel or call.cores > 1 or call.scoped for call in calls)
+        return together or self.copies_by_hand or bool(self.axes)
+
+    @property
     def cores(self) -> tuple[int, ...]:
         """The numbers of cores that a run has by default."""
         parallel = any(call.parallel for call in self.trace.calls)
@@ -100,12 +110,11 @@ class TracedCall:
     def asked(self, runs: bool = True) -> tuple[SourceFile, bytes, tuple[Array, ...], TargetDevice]:
         """The first fields of each TraceQuestion. Raises KernelNotJudged.
 
-        A launch that `runs` needs the contents of its inputs, and nothing that only a compiler
-        reads.
+        A launch that `runs` needs the contents of its inputs. Flags of the compiler are left out.
         """
         __tracebackhide__ = True
         try:
-            data = self.launch.dumped(runs)
+            data = self.launch.dumped(for_runs=True)
         except NotSerializable as error:
             raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
         inputs: list[Array] = []
@@ -194,15 +203,16 @@ def traced_call(
     about = _about(function, given, kwargs)
     shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in given]
     source = _source_of(function)
-    shown = _shown(source.file, root)
     try:
         with for_chip(target.kind, target.cores, axes):
             launch = TracedLaunch.of(flat, shapes, {})
             source = _source_of_kernel(launch) or source
             trace, scratch = _with_scratch(launch.trace(source.file), launch.unused_outputs())
     except Exception as error:
+        source = _source_of_error(error) or source
         problem = problem_of(error, source, Stage.TRACE)
-        raise KernelFault(raised_finding(problem, shown, _ADVICE), about) from error
+        finding = raised_finding(problem, _shown(source.file, root), _ADVICE)
+        raise KernelFault(finding, about) from error
     if not trace.calls:
         told = "The function launches no pallas_call and no pl.kernel for a TPU."
         raise KernelFault(Finding(Check.PALLAS_USED, "launches no kernel", told), about)
@@ -282,6 +292,25 @@ def _source_of(function: Any) -> SourceFile:
     while isinstance(inner, functools.partial):
         inner = inspect.unwrap(inner.func)
     return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
+
+
+#: The folders of jax and of this package, whose frames surround those of the user.
+_AROUND = tuple(
+    str(Path(file).parent) for file in (jax.__file__, jaxlib.__file__, Path(__file__).parent)
+)
+
+
+def _is_users(file: str) -> bool:
+    """Whether a frame's file is neither jax's nor ours nor Python's own."""
+    if file.startswith(_AROUND):
+        return False
+    return "site-packages" in file or not file.startswith((sysconfig.get_path("stdlib"), "<"))
+
+
+def _source_of_error(error: BaseException) -> SourceFile | None:
+    """The file of the innermost frame of the user's, or of a library, that raised an exception."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((_read(file) for file in reversed(frames) if _is_users(file)), None)
 
 
 def _source_of_kernel(launch: TracedLaunch) -> SourceFile | None:

@@ -122,7 +122,7 @@ class Snapshots:
         shown = os.path.relpath(file, config.rootpath)
         test = request.node.nodeid.partition("::")[2] or request.node.name
         within = _number(config, "pallas_within")
-        return cls(file, shown, test, within, config.getoption("pallas_update"))
+        return cls(file, shown, test, within, bool(config.getoption("pallas_update")))
 
     def compare(self, cost: LaunchCost, name: str) -> None:
         """See `PallasFixture.snapshot`."""

@@ -246,6 +246,7 @@ def test_a_function_that_raises_keeps_its_exception(pallas: Pallas) -> None:
 
     told = fault(lambda: pallas.check(raising, pallas.normal(SHAPE)))
     assert "TypeError: no such thing" in str(told)
+    assert f"line   {os.path.relpath(__file__)}:" in str(told)
     assert isinstance(told.__cause__, TypeError)
 
 
@@ -527,3 +528,43 @@ def test_flags_of_the_compiler_and_classes_of_the_caller_are_no_hindrance(pallas
     rows = Rows(pallas.normal(SHAPE))
     result = pallas.check(flagged, rows, expected=lambda rows: 2 * rows.values)
     assert isinstance(result, Rows)
+
+
+def test_a_copy_through_a_view_is_not_judged(pallas: Pallas) -> None:
+    """The interpreter lacks it, and the kernel may be right."""
+
+    def copied_view(x: Any) -> Any:
+        def kernel(x_hbm: Any, o_ref: Any, sem: Any) -> None:
+            copy = pltpu.make_async_copy(x_hbm.reshape(4, 8, 128).at[1], o_ref, sem)
+            copy.start()
+            copy.wait()
+
+        return pl.pallas_call(
+            kernel,
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+            out_shape=jax.ShapeDtypeStruct((8, 128), x.dtype),
+            scratch_shapes=[pltpu.SemaphoreType.DMA],
+        )(x)
+
+    with pytest.raises(KernelNotJudged, match="reshaped Ref"):
+        pallas.check(copied_view, pallas.normal(SHAPE), expected=lambda x: x[8:16])
+
+
+def test_a_loop_on_one_core_is_run_without_looking_for_races(pallas: Pallas) -> None:
+    """Nothing in it can happen at the same time; in a parallel grid, it can."""
+
+    def loop(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            def step(n: Any, _: None) -> None:
+                o_ref[pl.ds(n, 1)] = 2 * x_ref[pl.ds(n, 1)]
+
+            jax.lax.fori_loop(0, SHAPE[0], step, None)
+
+        return pl.pallas_call(kernel, out_shape=like(x))(x)
+
+    x = pallas.normal(SHAPE)
+    pallas.check(loop, x, expected=lambda x: 2 * x)
+    assert not pallas._case(loop, (x,), {}, "", ()).may_race
+    assert not pallas._case(scaled, (x,), {}, "", ()).may_race
+    for racing, kwargs in ((summed, {"semantics": "parallel"}), (copied, {})):
+        assert pallas._case(racing, (x,), kwargs, "", ()).may_race
