@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from grader.exercise.key_tables import KataKind, Predictions, Randomness, Tested
 from grader.exercise.targets import DEFAULT_TARGET, Target
-from pallascope.checks.compare import Roundings
-from pallascope.model import Axes, Check
+from pallascope.model import Axes, Check, Roundings
 
 #: A kata's hints in order, and how much each gives away.
 HINTS = ("a nudge", "the pattern", "nearly all of it")

@@ -38,8 +38,7 @@ from grader.exercise.key_tables import (
     tested_of,
 )
 from grader.exercise.targets import TARGETS, target_of
-from pallascope.checks.compare import Roundings
-from pallascope.model import Check
+from pallascope.model import Check, Roundings
 
 #: The name of the dtype in [cases], alone or in rows with sizes.
 DTYPE = "dtype"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pallascope.model import Array, Mode, Operand
+from pallascope.model import Array, Mode, Operand, Roundings
 from pallascope.tools.arrays import in_float64
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -28,15 +28,6 @@ TYPICAL = (8 * math.log(2)) ** -0.5
 SPREAD = 1.05  # the largest sample that right kernels show, relative to its expectation
 SWAYS = 3  # each intermediate value is rounded, not the inputs alone
 SUM_FACTOR = 16  # for the order of a sum, and for exp or tanh being a few bits off
-
-
-@dataclass(frozen=True, slots=True)
-class Roundings:
-    """How often a kernel may round: each result to its own dtype, and the operands of its sums to
-    the coarsest floating dtype among the inputs."""
-
-    results: int = 2
-    operands: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pallascope.checks.compare import Roundings
 from pallascope.model import (
     Accident,
     Array,
@@ -16,6 +15,7 @@ from pallascope.model import (
     Problem,
     Reference,
     Repaired,
+    Roundings,
 )
 from pallascope.tpu import OnChip
 

@@ -507,3 +507,12 @@ class NotJudged:
 
     def __str__(self) -> str:
         return f"not judged: {self.check.title} ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
+class Roundings:
+    """How often a kernel may round: each result to its own dtype, and the operands of its sums to
+    the coarsest floating dtype among the inputs."""
+
+    results: int = 2
+    operands: int = 0

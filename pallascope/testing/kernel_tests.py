@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from pallascope.checks import values
-from pallascope.checks.compare import Roundings
 from pallascope.checks.exceptions import (
     FOUND,
     by_interpreter,
@@ -44,6 +43,7 @@ from pallascope.model import (
     Observation,
     Reference,
     Repaired,
+    Roundings,
     Stage,
     mesh_size,
 )

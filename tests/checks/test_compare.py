@@ -9,17 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallascope.checks.compare import (
-    ROUNDOFF,
-    SWAYS,
-    Comparison,
-    Roundings,
-    Sum,
-    coarsest,
-    compare,
-    tolerance,
-)
-from pallascope.model import Mode
+from pallascope.checks.compare import ROUNDOFF, SWAYS, Comparison, Sum, coarsest, compare, tolerance
+from pallascope.model import Mode, Roundings
 from pallascope.tools.arrays import from_numpy
 from tests.pallascope.support.calls import array, operand
 

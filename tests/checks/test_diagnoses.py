@@ -10,13 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallascope.checks.compare import (
-    Comparison,
-    Index,
-    Roundings,
-    Sum,
-    tolerance,
-)
+from pallascope.checks.compare import Comparison, Index, Sum, tolerance
 from pallascope.checks.diagnoses import (
     DIAGNOSES,
     Diagnosis,
@@ -71,6 +65,7 @@ from pallascope.model import (
     Operand,
     OutputBlocks,
     Role,
+    Roundings,
     Share,
 )
 from tests.pallascope.support.calls import array, call, operand, output

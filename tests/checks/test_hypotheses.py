@@ -13,8 +13,9 @@ import pytest
 from jaxtyping import Array, Float32, Int32
 
 from grader.exercise import specs
-from pallascope.checks.compare import Comparison, Roundings, Sum, tolerance
+from pallascope.checks.compare import Comparison, Sum, tolerance
 from pallascope.checks.diagnoses.value_patterns import changed_spec
+from pallascope.model import Roundings
 from pallascope.tools.arrays import in_float64
 from tests.pallascope.support.calls import call, operand
 

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pallascope.checks.compare import Comparison, Roundings, Sum, tolerance
+from pallascope.checks.compare import Comparison, Sum, tolerance
 from pallascope.checks.diagnoses import Diagnosis
 from pallascope.checks.values import alike, check, known_mistake
-from pallascope.model import Repaired
+from pallascope.model import Repaired, Roundings
 from tests.pallascope.support.calls import array
 from tests.support.factories import X, attempt, evidence
 

@@ -20,7 +20,7 @@ from grader.checks.evidence import TpuEvidence
 from grader.exercise.key_tables import Randomness
 from grader.grading.ladder import verdict
 from grader.verdict import State
-from pallascope.checks.compare import Roundings, average_error
+from pallascope.checks.compare import average_error
 from pallascope.kernels import TracedLaunch
 from pallascope.kernels.block_samples import Repeated
 from pallascope.model import (
@@ -35,6 +35,7 @@ from pallascope.model import (
     Reference,
     ResultSample,
     Role,
+    Roundings,
     Stage,
     Trace,
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from grader.exercise.answer_key import Key, Sizes, Slack
 from grader.exercise.cases import SEED_BITS, draw, random_seed
 from grader.verdict import Case
-from pallascope.checks.compare import Roundings
+from pallascope.model import Roundings
 from pallascope.tools import codec
 from tests.support.repositories import ROOT
 

@@ -10,8 +10,7 @@ from grader.exercise.answer_key import DEFAULT_CASES, HINTS, LAYOUT, Key, Sizes
 from grader.exercise.cases import draw
 from grader.exercise.key_reader import load
 from grader.exercise.key_tables import KeyProblem
-from pallascope.checks.compare import Roundings
-from pallascope.model import Check
+from pallascope.model import Check, Roundings
 
 KEY = """title = "Double"
 concept = "doubling"

@@ -12,7 +12,6 @@ import numpy as np
 
 from grader.checks.evidence import TpuEvidence, required_by
 from grader.exercise.answer_key import Key, Slack
-from pallascope.checks.compare import Roundings
 from pallascope.model import (
     Accident,
     Array,
@@ -23,6 +22,7 @@ from pallascope.model import (
     Observation,
     Reference,
     ResultSample,
+    Roundings,
     SourceFile,
     Trace,
 )

@@ -22,8 +22,8 @@ from grader.view.document import (
 )
 from grader.view.kernel_view import MOST, MOST_BLOCKS, kernel_of, timeline, wrong_of
 from grader.view.launch_view import page
-from pallascope.checks.compare import Comparison, Roundings, Sum, compare
-from pallascope.model import Mode, Role
+from pallascope.checks.compare import Comparison, Sum, compare
+from pallascope.model import Mode, Role, Roundings
 from pallascope.tools import codec
 from pallascope.tpu.perfetto import step_spans
 from pallascope.tpu.pipeline_steps import BlockMotion, motions

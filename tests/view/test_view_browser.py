@@ -23,9 +23,9 @@ from grader.view.document import (
 )
 from grader.view.kernel_view import EVENTS, kernel_of, wrong_of
 from grader.view.launch_view import page as page_of
-from pallascope.checks.compare import Roundings, Sum, compare
+from pallascope.checks.compare import Sum, compare
 from pallascope.kernels.lowering import TracedKernel
-from pallascope.model import Mode, Role
+from pallascope.model import Mode, Role, Roundings
 from pallascope.tpu import predictions
 from pallascope.tpu.pipeline_steps import follow, motions
 from pallascope.tpu.traffic import Traffic, traffic
