@@ -388,18 +388,24 @@ def output_of(evidence: LaunchEvidence, position: int) -> tuple[KernelCall | Non
     trace = evidence.observed.trace
     if trace is None or not trace.calls:
         return None, None
-    held = trace.kernel_outputs
+    held, last = trace.kernel_outputs, len(trace.calls) - 1
     if evidence.result_names or any(pair is not None for pair in held):
         pair = held[position] if position < len(held) else None
     else:
-        pair = len(trace.calls) - 1, position
-    if pair is None:
-        return None, None
+        pair = last, position
+    if pair is None or (evidence.result_names and pair[0] != last):
+        return None, None  # the key's name says more than that of another kernel's output
     call, number = trace.calls[pair[0]], pair[1]
     outputs = call.role(Role.OUTPUT)
     if number >= len(outputs) or outputs[number].array != trace.results[position]:
         return None, None
     return call, number
+
+
+def _is_last(evidence: LaunchEvidence, call: KernelCall | None) -> bool:
+    """Whether it is the last kernel, whose blocks the clues follow."""
+    trace = evidence.observed.trace
+    return trace is not None and call is not None and call is trace.calls[-1]
 
 
 def operand_of(call: KernelCall | None, number: int | None) -> Operand | None:
@@ -419,7 +425,7 @@ def _suspect(
         result=result,
         call=call,
         output=number,
-        output_blocks=clues.output_blocks if call else None,
+        output_blocks=clues.output_blocks if _is_last(evidence, call) else None,
         with_zeros=in_float64(zeros) if zeros else None,
         padding=clues.padding,
         edge=clues.edge,

@@ -31,7 +31,6 @@ from jax.extend import core
 
 from pallascope.kernels.evaluator import Env, Evaluator, bind
 from pallascope.kernels.index_maps import positions_of
-from pallascope.kernels.interpreter import without_views
 from pallascope.kernels.jaxprs import (
     IN_HBM,
     SOME_TURNS,
@@ -53,6 +52,7 @@ from pallascope.kernels.pallas_params import (
     is_pallas_call,
 )
 from pallascope.kernels.prng_emulation import OF_GENERATORS, TracedGenerator
+from pallascope.kernels.refs import without_views
 
 Values = np.ndarray[Any, Any]
 

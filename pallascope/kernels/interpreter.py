@@ -48,13 +48,13 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, replaced_by, rewriting
+from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, rewriting
 from pallascope.kernels.faster_interpreter import faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
-from pallascope.kernels.jaxprs import IN_HBM, array_struct, inner_jaxprs, rewritten
+from pallascope.kernels.jaxprs import IN_HBM
 from pallascope.kernels.pallas_params import semantics_name
 from pallascope.kernels.prng_emulation import emulated_prng
-from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes
+from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes, through_views
 from pallascope.kernels.source_lines import copied_by_pipeline
 from pallascope.model import PIPELINE_INPUT, Mode, Operand
 
@@ -396,9 +396,7 @@ class UnwrittenMemory:
     ) -> Any:
         """Read from an array; where a pipeline reads a tile past the edge, padding."""
         found, *rest = usual(memory, key, part, *args, **more)
-        wanted = tuple(
-            -(-(one.stop - one.start) // one.step) for one in part if isinstance(one, slice)
-        )
+        wanted = _sizes(part)
         if found is None or found.shape[: len(wanted)] == wanted or not _in_tiles(key, more):
             return found, *rest
         from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
@@ -417,7 +415,13 @@ class UnwrittenMemory:
     def _store_tiles(
         self, usual: Any, memory: Any, key: Any, part: Any, value: Any, *args: Any, **more: Any
     ) -> Any:
-        """Store to an array; if a pipeline stores a whole tile, nothing past its edge changes."""
+        """Store to an array; if a pipeline stores a whole tile, nothing past its edge changes.
+
+        A copy through a view stores the same elements in another shape.
+        """
+        shape = (*_sizes(part), *memory.mem[key].shape[len(part) :])
+        if value.size == math.prod(shape):
+            value = value.reshape(shape)
         inside, *rest = usual(memory, key, part, value, *args, **more)
         if inside or not _in_tiles(key, more):
             return inside, *rest
@@ -475,6 +479,11 @@ def _wrapped(of: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
         setattr(of, name, usual)
 
 
+def _sizes(part: Sequence[slice | int]) -> tuple[int, ...]:
+    """The sizes of a part of an array."""
+    return tuple(-(-(one.stop - one.start) // one.step) for one in part if isinstance(one, slice))
+
+
 def _in_tiles(key: Any, more: Any) -> bool:
     """Whether an access to HBM belongs to a copy of `emit_pipeline`, which takes whole tiles."""
     info = more.get("logging_info")
@@ -502,91 +511,6 @@ def _random(
     few = deck.integers(least, most, shape, endpoint=True)
     many = deck.integers(int(kind.min), int(kind.max), shape, endpoint=True)
     return np.where(small | (deck.random(shape) < 0.5), few, many).astype(dtype)
-
-
-def _stored(contents: jax.Array, transforms: Sequence[Any], value: jax.Array) -> Any:
-    """The old values of a part of an array, seen through views, and the array with others there."""
-    from pallascope.kernels.jax_internals import state_discharge
-
-    if not transforms:
-        return contents, value
-    first, *others = transforms
-    inner = state_discharge.transform_array(contents, [first])
-    old, new = _stored(inner, others, value)
-    if hasattr(first, "indices"):
-        _, changed = state_discharge.transform_swap_array(contents, [first], new)
-        return old, changed
-    if new.dtype != contents.dtype:
-        new = state_discharge.bitcast(new, contents.dtype)
-    return old, new.reshape(contents.shape)
-
-
-#: pltpu.touch, pltpu.trace_value and pl.delay: they change no value, and have no rule on a CPU.
-_WITHOUT_RESULTS = ("add_dependency", "trace_value", "delay")
-
-
-def _through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
-    """Equations that read or write all that a view shows, in place of one that goes through it.
-
-    Operations for the compiler or a profiler are left out.
-    If jax keeps the used parts elsewhere, the equation stays, and the interpreter refuses it.
-    """
-    if eqn.primitive.name in _WITHOUT_RESULTS and not eqn.outvars:
-        return []
-    if eqn.primitive.name not in ("get", "swap"):
-        return [eqn]
-    ref, *values = eqn.invars[: 2 if eqn.primitive.name == "swap" else 1]
-    index = eqn.invars[1 + len(values) :]
-    transforms = jax.tree.unflatten(eqn.params["tree"], index)
-    if all(hasattr(transform, "indices") for transform in transforms):
-        return [eqn]
-    try:
-        from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
-    except UnsupportedJax:
-        return [eqn]
-    first = list(itertools.takewhile(lambda one: hasattr(one, "indices"), transforms))
-    rest_index, rest_tree = jax.tree.flatten(tuple(transforms[len(first) :]))
-    viewed = tuple(first) or (NDIndexer.make_trivial_indexer(array_struct(ref).shape),)
-    flat, tree = jax.tree.flatten(viewed)
-    aval: Any = ref.aval
-    part = aval.inner_aval.update(shape=tuple(viewed[-1].get_indexer_shape()))
-    before, after = (core.Var(part) for _ in range(2))
-
-    def seen(_: object, contents: jax.Array, *rest: Any) -> Any:
-        value, rest = (rest[0], rest[1:]) if values else (None, rest)
-        through = jax.tree.unflatten(rest_tree, rest)
-        if value is None:
-            return state_discharge.transform_array(contents, through)
-        return _stored(contents, through, value)
-
-    whole: dict[str, Any] = {"params": {**eqn.params, "tree": tree}}
-    read = eqn.replace(primitive=get_p, invars=[ref, *flat], outvars=[before], **whole)
-    results = [*eqn.outvars, after][: 1 + len(values)]
-    view = replaced_by(eqn, seen, invars=[before, *values, *rest_index], outvars=results, params={})
-    if not values:
-        return [read, view]
-    return [
-        read,
-        view,
-        eqn.replace(invars=[ref, after, *flat], outvars=[core.Var(after.aval)], **whole),
-    ]
-
-
-def without_views(jaxpr: core.Jaxpr) -> core.Jaxpr:
-    """A body whose equations, also inner ones, are those of `_through_views`."""
-
-    def viewless(param: Any) -> Any:
-        if isinstance(param, core.ClosedJaxpr):
-            return param.replace(jaxpr=without_views(param.jaxpr))
-        if isinstance(param, core.Jaxpr):
-            return without_views(param)
-        return tuple(map(viewless, param)) if type(param) is tuple else param
-
-    def replacement(eqn: core.JaxprEqn, made: object) -> Sequence[core.JaxprEqn]:
-        params = {name: viewless(value) for name, value in eqn.params.items()}
-        return _through_views(eqn.replace(params=params) if inner_jaxprs(eqn) else eqn, made)
-
-    return rewritten(jaxpr, replacement)
 
 
 #: The `interpret` of a kernel's equation: none, the plain interpreter, the strict one.
@@ -667,7 +591,7 @@ def running(
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
-            rewriting(_through_views),
+            rewriting(through_views),
             edges_of_mosaic(as_xla),
             emulated_prng(),
             nan_past_the_edge(padded),

@@ -1,22 +1,37 @@
-"""Names of a kernel's buffers and semaphores, and their first access.
+"""Names of a kernel's buffers and semaphores, their first access, and views of them.
 
 The strict interpreter knows buffers and semaphores by number. The first access of a kernel's body
-to each of its Refs shows which are read before they are written.
+to each of its Refs shows which are read before they are written. Accesses through views, such as
+`ref.bitcast(dtype)`, become accesses to the part of the Ref that the view shows.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import numpy as np
 from jax.extend import core
 
 from pallascope.kernels.dma_hazards import BufferPart
-from pallascope.kernels.jaxprs import IN_HBM, equations, inner_jaxprs, memory_space, sites, used
-from pallascope.kernels.manual_dma import ends, ref_of
+from pallascope.kernels.edges_of_mosaic import replaced_by, rewritten
+from pallascope.kernels.jax_internals import UnsupportedJax
+from pallascope.kernels.jaxprs import (
+    IN_HBM,
+    array_struct,
+    equations,
+    inner_jaxprs,
+    memory_space,
+    sites,
+    used,
+)
+from pallascope.kernels.manual_dma import ends, parts, ref_of
 from pallascope.model import FirstAccess
 
 #: The first numbers that the interpreter gives on each core.
@@ -171,3 +186,248 @@ def first_accesses(kernel: core.Jaxpr) -> list[FirstAccess]:
             if touches.get(ref := id(site.root(var))) is FirstAccess.NOTHING:
                 touches[ref] = FirstAccess.READ if reads or var is source else write
     return [touches[id(var)] for var in kernel.invars]
+
+
+def _stored(contents: jax.Array, transforms: Sequence[Any], value: jax.Array) -> Any:
+    """The old values of a part of an array, seen through views, and the array with others there."""
+    from pallascope.kernels.jax_internals import state_discharge
+
+    if not transforms:
+        return contents, value
+    first, *others = transforms
+    inner = state_discharge.transform_array(contents, [first])
+    old, new = _stored(inner, others, value)
+    if hasattr(first, "indices"):
+        _, changed = state_discharge.transform_swap_array(contents, [first], new)
+        return old, changed
+    if new.dtype != contents.dtype:
+        new = state_discharge.bitcast(new, contents.dtype)
+    return old, new.reshape(contents.shape)
+
+
+#: pltpu.touch, pltpu.trace_value and pl.delay: they change no value, and have no rule on a CPU.
+_WITHOUT_RESULTS = ("add_dependency", "trace_value", "delay")
+
+
+def _indexed_first(shape: tuple[int, ...], transforms: Sequence[Any]) -> list[Any]:
+    """The same part of an array, with its leading dimensions indexed before a bitcast, if possible.
+
+    A bitcast changes the last two dimensions only: ref.bitcast(dtype).at[slot] sees one slot.
+    """
+    if len(transforms) < 2 or len(shape) < 3:
+        return list(transforms)
+    first, second, *others = transforms
+    if not hasattr(first, "dtype") or not hasattr(second, "indices"):
+        return list(transforms)
+    from pallascope.kernels.jax_internals import NDIndexer
+
+    *leading, rows, columns = second.indices
+    if len(leading) != len(shape) - 2 or second.int_indexer_shape:
+        return list(transforms)
+    last = NDIndexer.make_trivial_indexer(shape[-2:]).indices
+    before = dataclasses.replace(second, indices=(*leading, *last), shape=shape)
+    kept = before.get_indexer_shape()[:-2]
+    whole = NDIndexer.make_trivial_indexer(kept).indices if kept else ()
+    after = dataclasses.replace(
+        second, indices=(*whole, rows, columns), shape=(*kept, *second.shape[-2:])
+    )
+    return [before, first, after, *others]
+
+
+def _static(number: Any) -> Any:
+    """The value of a literal; a variable and a number as they are."""
+    return number.val if isinstance(number, core.Literal) else number
+
+
+def _is_whole(index: Any, size: int) -> bool:
+    """Whether an index takes all elements of a dimension."""
+    if not hasattr(index, "size"):
+        return False
+    return (index.size, index.stride) == (size, 1) and _static(index.start) == 0
+
+
+def _groups(
+    shape: tuple[int, ...], other: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The dimensions of two shapes of one array, in groups with as many elements."""
+    left, right = list(shape), list(other)
+    while left or right:
+        ours, theirs = left[:1], right[:1]
+        del left[:1], right[:1]
+        while math.prod(ours) != math.prod(theirs) or not ours or not theirs:
+            side, rest = (ours, left) if math.prod(ours) < math.prod(theirs) else (theirs, right)
+            if not rest:  # only dimensions of one element are left
+                side, rest = (ours, left) if left else (theirs, right)
+            if not rest:
+                break
+            side.append(rest.pop(0))
+        yield tuple(ours), tuple(theirs)
+
+
+#: A start or a size: the sum of these products of a factor and a number, or a variable of the body.
+_Terms = list[tuple[int, Any]]
+
+
+def _split(sizes: tuple[int, ...], indices: Sequence[Any]) -> tuple[_Terms, _Terms] | None:
+    """The start and the size of a range of a dimension that is seen as dimensions of these sizes.
+
+    None if the elements don't follow each other.
+    """
+    terms: _Terms = []
+    rest = math.prod(sizes)
+    for at, (size, index) in enumerate(zip(sizes, indices, strict=True)):
+        rest //= size
+        if not hasattr(index, "size"):
+            terms.append((rest, index))
+            continue
+        whole = all(map(_is_whole, indices[at + 1 :], sizes[at + 1 :]))
+        if index.stride != 1 or not whole:
+            return None
+        return [*terms, (rest, index.start)], [(rest, index.size)]
+    return terms, [(1, 1)]
+
+
+def _box(
+    shape: tuple[int, ...],
+    seen: tuple[int, ...],
+    indices: Sequence[Any],
+    total: Callable[[_Terms], Any],
+) -> Any:
+    """The indexer of an array for `indices` of the array seen in another shape.
+
+    `total` adds terms. None if these elements are no box of the array.
+    """
+    from pallascope.kernels.jax_internals import NDIndexer
+
+    made = NDIndexer.make_trivial_indexer(shape)
+    box, rest = [], list(indices)
+    for ours, theirs in _groups(shape, seen):
+        own, rest = rest[: len(theirs)], rest[len(theirs) :]
+        whole = made.indices[len(box) : len(box) + len(ours)]
+        if all(map(_is_whole, own, theirs)):
+            box += whole
+        elif len(ours) == len(theirs) == 1:
+            box += own
+        elif len(ours) == 1 and (found := _split(theirs, own)):
+            start, size = map(total, found)
+            box.append(dataclasses.replace(whole[0], start=start, size=size))
+        else:
+            return None
+    return dataclasses.replace(made, indices=tuple(box), validate=False)
+
+
+def _without_reshape(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
+    """A copy through `ref.reshape(shape)`, as a copy of a part of the Ref itself.
+
+    It stays as it is, and the interpreter refuses it, if that isn't such a part.
+    """
+    try:
+        from pallascope.kernels.jax_internals import NDIndexer, mosaic_primitives
+    except UnsupportedJax:
+        return [eqn]
+    before: list[core.JaxprEqn] = []
+
+    def total(terms: _Terms) -> Any:
+        known = sum(factor * int(_static(n)) for factor, n in terms if not isinstance(n, core.Var))
+        factors = [factor for factor, n in terms if isinstance(n, core.Var)]
+        numbers = [n for _, n in terms if isinstance(n, core.Var)]
+        if not numbers:
+            return known
+        start = core.Var(numbers[0].aval)
+
+        def added(_: object, *values: Any) -> Any:
+            products = (f * value for f, value in zip(factors, values, strict=True))
+            return (known + sum(products)).astype(start.aval.dtype)  # type: ignore[attr-defined]
+
+        before.append(replaced_by(eqn, added, invars=numbers, outvars=[start], params={}))
+        return start
+
+    def unshaped(end: Any) -> Any:
+        transforms = list(getattr(end, "transforms", ()))
+        at = next((n for n, one in enumerate(transforms) if _is_reshape(one)), None)
+        if at is None or len(transforms) > at + 2:
+            return end
+        shape = array_struct(end.ref).shape
+        if at:
+            shape = tuple(transforms[at - 1].get_indexer_shape())
+        seen, after = tuple(transforms[at].shape), transforms[at + 1 :]
+        indexer = after[0] if after else NDIndexer.make_trivial_indexer(seen)
+        if not all(hasattr(one, "indices") for one in (*transforms[:at], indexer)):
+            return end
+        box = _box(shape, seen, indexer.indices, total)
+        return end if box is None else dataclasses.replace(end, transforms=(*transforms[:at], box))
+
+    flat, tree = mosaic_primitives._dma_flatten(*map(unshaped, parts(eqn)))
+    return [*before, eqn.replace(invars=flat, params={**eqn.params, "tree": tree})]
+
+
+def _is_reshape(transform: Any) -> bool:
+    return type(transform).__name__ == "ReshapeTransform"
+
+
+def through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
+    """Equations that read or write all that a view shows, in place of one that goes through it.
+
+    Operations for the compiler or a profiler are left out.
+    If jax keeps the used parts elsewhere, the equation stays, and the interpreter refuses it.
+    """
+    if eqn.primitive.name in _WITHOUT_RESULTS and not eqn.outvars:
+        return []
+    if eqn.primitive.name in ("dma_start", "dma_wait"):
+        return _without_reshape(eqn)
+    if eqn.primitive.name not in ("get", "swap"):
+        return [eqn]
+    ref, *values = eqn.invars[: 2 if eqn.primitive.name == "swap" else 1]
+    index = eqn.invars[1 + len(values) :]
+    transforms = _indexed_first(
+        array_struct(ref).shape, jax.tree.unflatten(eqn.params["tree"], index)
+    )
+    if all(hasattr(transform, "indices") for transform in transforms):
+        return [eqn]
+    try:
+        from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
+    except UnsupportedJax:
+        return [eqn]
+    first = list(itertools.takewhile(lambda one: hasattr(one, "indices"), transforms))
+    rest_index, rest_tree = jax.tree.flatten(tuple(transforms[len(first) :]))
+    viewed = tuple(first) or (NDIndexer.make_trivial_indexer(array_struct(ref).shape),)
+    flat, tree = jax.tree.flatten(viewed)
+    aval: Any = ref.aval
+    part = aval.inner_aval.update(shape=tuple(viewed[-1].get_indexer_shape()))
+    before, after = (core.Var(part) for _ in range(2))
+
+    def seen(_: object, contents: jax.Array, *rest: Any) -> Any:
+        value, rest = (rest[0], rest[1:]) if values else (None, rest)
+        through = jax.tree.unflatten(rest_tree, rest)
+        if value is None:
+            return state_discharge.transform_array(contents, through)
+        return _stored(contents, through, value)
+
+    whole: dict[str, Any] = {"params": {**eqn.params, "tree": tree}}
+    read = eqn.replace(primitive=get_p, invars=[ref, *flat], outvars=[before], **whole)
+    results = [*eqn.outvars, after][: 1 + len(values)]
+    view = replaced_by(eqn, seen, invars=[before, *values, *rest_index], outvars=results, params={})
+    if not values:
+        return [read, view]
+    return [
+        read,
+        view,
+        eqn.replace(invars=[ref, after, *flat], outvars=[core.Var(after.aval)], **whole),
+    ]
+
+
+def without_views(jaxpr: core.Jaxpr) -> core.Jaxpr:
+    """A body whose equations, also inner ones, are those of `through_views`."""
+
+    def viewless(param: Any) -> Any:
+        if isinstance(param, core.ClosedJaxpr):
+            return param.replace(jaxpr=without_views(param.jaxpr))
+        if isinstance(param, core.Jaxpr):
+            return without_views(param)
+        return tuple(map(viewless, param)) if type(param) is tuple else param
+
+    def replacement(eqn: core.JaxprEqn, made: object) -> Sequence[core.JaxprEqn]:
+        params = {name: viewless(value) for name, value in eqn.params.items()}
+        return through_views(eqn.replace(params=params) if inner_jaxprs(eqn) else eqn, made)
+
+    return rewritten(jaxpr, replacement)

@@ -101,7 +101,7 @@ class TracedLaunch:
 
         `for_runs`: it will only be run, and needs nothing that only a compiler reads.
         """
-        return dumped(self._as_traced, for_runs)
+        return dumped(self._as_traced, for_runs=for_runs)
 
     def demand_inputs(self, types: Sequence[ArrayType]) -> None:
         """Raises SerializationError unless the launch was traced for inputs of these types.

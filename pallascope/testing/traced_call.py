@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 
 from pallascope.checks.compare import ROUNDOFF
@@ -294,9 +293,11 @@ def _source_of(function: Any) -> SourceFile:
     return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
 
 
+_OURS = (Path(__file__).parents[1],)
 #: The folders of jax and of this package, whose frames surround those of the user.
 _AROUND = tuple(
-    str(Path(file).parent) for file in (jax.__file__, jaxlib.__file__, Path(__file__).parent)
+    str(folder)
+    for folder in (Path(jax.__file__).parent, Path(jax.__file__).parents[1] / "jaxlib", *_OURS)
 )
 
 

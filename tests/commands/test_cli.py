@@ -437,3 +437,14 @@ def test_new_does_not_write_over_anything(shop: Shop) -> None:
     assert "double is taken" in shop.run("new", "2_second/double", code=2)
     assert "needs TRACK/NAME" in shop.run("new", "softmax", code=2)
     assert sorted(shop.root.rglob("*")) == before
+
+
+def test_any_kernel_is_checked_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kata check` needs no clone; it is `python -m pallascope.testing`, which has more tests."""
+    monkeypatch.chdir(tmp_path)
+    kernels = ROOT / "integrations" / "pytest" / "example" / "kernels.py"
+    case = "bf16[128,256] bf16[256,128] bk=100"
+    assert main(["check", f"{kernels}:matmul", "--case", case]) == 1
+    assert "a TPU refuses block (128, 100)" in capsys.readouterr().out

@@ -37,7 +37,7 @@ FORGED = """
 import dataclasses
 import pallascope.kernels.traced_launch as _made
 _dumped = _made.dumped
-_made.dumped = lambda closed: _dumped(changed(closed))
+_made.dumped = lambda closed, **_: _dumped(changed(closed))
 
 def with_params(closed, **changes):
     eqns = [e.replace(params={**e.params, **changes}) for e in closed.jaxpr.eqns]
@@ -308,7 +308,7 @@ import pallascope.kernels.traced_launch as _made, os, pickle
 class Runs:
     def __reduce__(self):
         return os.system, ("true",)
-_made.dumped = lambda closed: pickle.dumps(Runs())
+_made.dumped = lambda closed, **_: pickle.dumps(Runs())
 """,
         "not a carried trace",
     ),

@@ -15,6 +15,7 @@ from pallascope.gpu.toolchain import (
     tools,
     why_not,
 )
+from pallascope.tools import versions
 
 
 @pytest.fixture
@@ -38,6 +39,7 @@ def test_what_is_missing_is_named_with_the_extra(
     packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(toolchain, "plugin_installed", lambda: False)
+    monkeypatch.setattr(versions, "_installed_version", lambda _: "1")  # also the course
     assert why_not() == "not installed: jax's CUDA plugin and ptxas (pip install '.[gpu]')"
     put(packages, "cuda_nvcc/bin/ptxas")
     assert why_not() == "not installed: jax's CUDA plugin (pip install '.[gpu]')"

@@ -94,7 +94,7 @@ ATTRIBUTES = {
     "jax_core": "Jaxpr JaxprEqn Var Literal",
     "linear_util": "wrap_init",
     "mlir": "lower_fun register_lowering",
-    "mosaic_primitives": "prng_random_bits_p prng_seed_p stochastic_round_p",
+    "mosaic_primitives": "_dma_flatten prng_random_bits_p prng_seed_p stochastic_round_p",
     "pallas_call": "_trace_kernel_to_jaxpr",
     "prng": "random_bits_impl_base random_bits_p random_unwrap",
     "race_detection_state": "RaceDetectionState",

@@ -78,8 +78,18 @@ def test_a_buffer_is_read_and_written_through_views(
     assert np.array_equal(ran(kernel), expected)
 
 
+#: One slot of two, seen as rows: with the slot chosen before the view, and after it.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda slots: slots.at[0].reshape(16, 128),
+    "bitcast": lambda slots: slots.at[0].bitcast(jnp.int32).reshape(16, 128),
+    "bitcast first": lambda slots: slots.bitcast(jnp.int32).at[0].reshape(16, 128),
+    "bitcast of a range": lambda slots: slots.bitcast(jnp.int32).at[pl.ds(0, 1)].reshape(16, 128),
+}
+
+
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_view_of_one_slot_reads_this_slot_alone(wait: bool) -> None:
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_one_slot_reads_this_slot_alone(view: str, wait: bool) -> None:
     """While a copy into the other slot is under way."""
 
     def kernel(x_hbm: Any, o_ref: Any, slots: Any, sems: Any) -> None:
@@ -90,7 +100,7 @@ def test_a_view_of_one_slot_reads_this_slot_alone(wait: bool) -> None:
         second.start()
         if wait:
             first.wait()
-        o_ref[...] = slots.at[0].reshape(16, 128)[pl.ds(0, 16), :]
+        o_ref[...] = VIEWS[view](slots)[pl.ds(0, 16), :].view(o_ref.dtype)
         if not wait:
             first.wait()
         second.wait()

@@ -1,4 +1,4 @@
-"""`python -m pallascope.testing` and `kata check`; strategies of shapes."""
+"""`python -m pallascope.testing`; strategies of shapes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from grader import cli
 from pallascope.kernels import TracedLaunch, for_chip
 from pallascope.testing import command
 from pallascope.tpu import libtpu
 from pallascope.tpu.block_rules import refused_blocks
 from pallascope.tpu.chips import named
 from tests.pallascope.testing.test_kernel_tests import like
-from tests.support.repositories import ROOT
 
+ROOT = Path(__file__).parents[3]
 sys.path.append(str(ROOT / "integrations" / "pytest"))
-from pytest_pallas.strategies import blocks, group_sizes, sizes
+from pytest_pallas.strategies import blocks, group_sizes, sizes  # noqa: E402
 
 KERNELS = str(ROOT / "integrations" / "pytest" / "example" / "kernels.py")
 CASE = "bf16[128,256] bf16[256,128]"
@@ -43,10 +42,9 @@ def test_a_right_kernel(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_kernel_in_any_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`kata check` needs no clone."""
     monkeypatch.chdir(tmp_path)
-    words = ["check", f"{KERNELS}:matmul", "--case", f"{CASE} bk=100"]
-    assert cli.main([*words, "--against", "jax.numpy:matmul"]) == command.FAULT
+    words = [f"{KERNELS}:matmul", "--case", f"{CASE} bk=100", "--against", "jax.numpy:matmul"]
+    assert command.main(words) == command.FAULT
     said = capsys.readouterr().out
     assert said.startswith("values: o_ref: ")
     assert "v5e: blocks: a TPU refuses block (128, 100)" in said

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pallascope.tpu import libtpu
-from tests.support.repositories import ROOT
 
+ROOT = Path(__file__).parents[3]
 HERE = ROOT / "integrations" / "pytest"
 EXAMPLE = HERE / "example"
 SNAPSHOTS = Path("__snapshots__") / "test_kernels.pallas.json"
