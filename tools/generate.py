@@ -122,7 +122,8 @@ def workplace(quote: Quote) -> Iterator[Path]:
     """A copy of the repository with stubs, and what `with` puts there."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch)
-        shutil.copytree(ROOT / SOLUTIONS, copy / SOLUTIONS)
+        for folder in (SOLUTIONS, "integrations"):
+            shutil.copytree(ROOT / folder, copy / folder)
         every = {kata.name: kata for kata in katas(ROOT, SOLUTIONS)}
         for kata in every.values():
             _write(copy, kata, kata.stub_text())
