@@ -29,7 +29,7 @@ class Evidence(LaunchEvidence):
 
     `file` is the learner's, relative to the root. The launch's cost is judged on the first of
     `chips`, and only if it `costs`. At `production` size, `attempt` only has the trace. par is the
-    solution. Make it with `required_by` for what the key requires of every launch.
+    solution. `required_by` gives the fields that follow from the key.
     """
 
     key: Key
@@ -38,7 +38,7 @@ class Evidence(LaunchEvidence):
 
 
 def required_by(key: Key) -> dict[str, Any]:
-    """The fields of a LaunchEvidence that the key determines."""
+    """The fields of an Evidence that follow from the key."""
     return {
         "key": key,
         "kernel": key.kernel,

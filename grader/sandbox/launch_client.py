@@ -49,7 +49,6 @@ from pallascope.model import (
 )
 from pallascope.runs.questions import (
     FollowBlocks,
-    Investigated,
     InvestigateRun,
     Predict,
     ReadTrace,
@@ -448,17 +447,9 @@ class TpuLaunchClient(LaunchClient):
         question = InvestigateRun(*launch, self.mode, case.seed, with_zeros, eager, infinite)
         looked = self.queues.runs(self.device.mesh).answer(question, self.seconds)
         taken = self.queues.trusted.answer(shares)
-        looked = looked if isinstance(looked, Investigated) else Investigated()
-        return Clues(
-            looked.walk,
-            looked.with_zeros,
-            taken.shares if isinstance(taken, Shares) else (),
-            looked.padding,
-            looked.edge,
-            looked.as_xla,
-            looked.finite,
-            looked.nonfinite_by,
-        )
+        clues = looked if isinstance(looked, Clues) else Clues()
+        shares = taken.shares if isinstance(taken, Shares) else ()
+        return dataclasses.replace(clues, shares=shares)
 
     def repaired(self, redrawn: Callable[[], Reference]) -> Repaired:
         """The results with one operation changed, if they are nearly right then.

@@ -15,6 +15,7 @@ from pallascope.model import (
     Array,
     ArrayType,
     BlockSample,
+    Clues,
     Hypothesis,
     KernelCall,
     Measured,
@@ -32,7 +33,6 @@ from pallascope.runs.questions import (
     MESSAGE_LIMIT,
     CompileForGpu,
     FollowBlocks,
-    Investigated,
     InvestigateRun,
     Predict,
     ReadTrace,
@@ -243,7 +243,7 @@ Answer = (
     | FinishedTest
     | Traced
     | RunResult
-    | Investigated
+    | Clues
     | Repaired
     | OnChip
     | OnGpu
@@ -283,7 +283,7 @@ _ANSWERS: dict[type, Any] = {
     TraceLaunch: Traced,
     ReadTrace: RunResult,
     RunTrace: RunResult,
-    InvestigateRun: Investigated,
+    InvestigateRun: Clues,
     RepairRun: Repaired,
     Predict: OnChip,
     CompileForGpu: OnGpu,

@@ -66,7 +66,7 @@ class LaunchEvidence:
 
     @property
     def observed(self) -> Observation:
-        """The attempt of a process that did not die; rung `runs` has made sure of that."""
+        """The attempt of a process that did not die."""
         assert isinstance(self.attempt, Observation)
         return self.attempt
 

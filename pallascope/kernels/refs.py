@@ -379,15 +379,14 @@ def through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
         return [eqn]
     ref, *values = eqn.invars[: 2 if eqn.primitive.name == "swap" else 1]
     index = eqn.invars[1 + len(values) :]
-    transforms = _indexed_first(
-        array_struct(ref).shape, jax.tree.unflatten(eqn.params["tree"], index)
-    )
+    transforms = jax.tree.unflatten(eqn.params["tree"], index)
     if all(hasattr(transform, "indices") for transform in transforms):
         return [eqn]
     try:
         from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
     except UnsupportedJax:
         return [eqn]
+    transforms = _indexed_first(array_struct(ref).shape, transforms)
     first = list(itertools.takewhile(lambda one: hasattr(one, "indices"), transforms))
     rest_index, rest_tree = jax.tree.flatten(tuple(transforms[len(first) :]))
     viewed = tuple(first) or (NDIndexer.make_trivial_indexer(array_struct(ref).shape),)

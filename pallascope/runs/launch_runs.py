@@ -43,6 +43,7 @@ from pallascope.model import (
     Array,
     ArrayType,
     BlockSample,
+    Clues,
     Mode,
     Problem,
     Repaired,
@@ -55,7 +56,6 @@ from pallascope.model import (
 from pallascope.runs import exception_reports, warmup
 from pallascope.runs.questions import (
     FollowBlocks,
-    Investigated,
     InvestigateRun,
     LaunchAnswer,
     Predict,
@@ -312,7 +312,7 @@ class RunAgain:
         return UnwrittenUse(problem=caught.problem)
 
 
-def _looked(question: InvestigateRun) -> Investigated:
+def _looked(question: InvestigateRun) -> Clues:
     """The clues about a wrong result; those that can't be found stay empty."""
     values = list(map(arrays.to_numpy, question.inputs))
     walk, with_zeros, padding, edge, finite, nonfinite_by = None, (), None, ("", ()), (), ()
@@ -336,7 +336,7 @@ def _looked(question: InvestigateRun) -> Investigated:
         elif question.infinite and _mode(question) is Mode.STRICT:
             with exception_reports.caught(question.source, Stage.RUN):
                 nonfinite_by = _nonfinite_by(launch, question, values)
-    return Investigated(walk, with_zeros, padding, *edge, finite, nonfinite_by)
+    return Clues(walk, with_zeros, (), padding, *edge, finite, nonfinite_by)
 
 
 def _nonfinite_by(

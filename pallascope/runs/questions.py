@@ -11,11 +11,11 @@ from pallascope.model import (
     Array,
     Axes,
     BlockSample,
+    Clues,
     DeviceFault,
     DmaFault,
     GpuFault,
     Mode,
-    OutputBlocks,
     Problem,
     Repaired,
     SameSeeds,
@@ -33,7 +33,7 @@ KIND_LIMIT, MESSAGE_LIMIT = 500, 4_000
 
 @dataclass(frozen=True, slots=True)
 class TargetDevice:
-    """The chip that a launch is traced for, or a `mesh` of such chips. `target` is Target.name."""
+    """The chip that a launch is traced for, or a `mesh` of such chips. `target`: "tpu" or "gpu"."""
 
     chip: str
     target: str = "tpu"
@@ -86,7 +86,7 @@ class RunTrace(TraceQuestion):
 
 @dataclass(frozen=True, slots=True)
 class InvestigateRun(TraceQuestion):
-    """Look for the cause of a wrong result.
+    """Look for the cause of a wrong result: the clues that come from the trace.
 
     `with_zeros`, also by a run with zeros in unwritten memory; `infinite`, by one that finds the
     operations that make infinity.
@@ -177,25 +177,6 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Investigated:
-    """The clues that come from a trace.
-
-    `edge` describes an operation whose result on a TPU differs from that of XLA on the CPU;
-    `as_xla` are the results with XLA's; both are empty if there is none. `finite` are the results
-    for inputs with zeros instead of NaN and infinity. `nonfinite_by` are the operations
-    that make NaN of other numbers, or infinity of finite ones, and their lines.
-    """
-
-    walk: OutputBlocks | None = None
-    with_zeros: tuple[Array, ...] = ()
-    padding: tuple[str, ...] | None = None
-    edge: str = ""
-    as_xla: tuple[Array, ...] = ()
-    finite: tuple[Array, ...] = ()
-    nonfinite_by: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Warmed:
     """The dummy kernel has run, and is compiled."""
 
@@ -203,6 +184,4 @@ class Warmed:
 LaunchQuestion = (
     ReadTrace | RunTrace | InvestigateRun | RepairRun | Predict | FollowBlocks | SampleBlocks | Warm
 )
-LaunchAnswer = (
-    RunResult | Investigated | Repaired | OnChip | LaunchMotion | BlockSample | Warmed | Problem
-)
+LaunchAnswer = RunResult | Clues | Repaired | OnChip | LaunchMotion | BlockSample | Warmed | Problem

@@ -122,11 +122,6 @@ class RunProcess:
         self._child: ChildProcess | None = None
         self._printed = 0  # the length of the output that `take_printed` has returned
 
-    def start(self) -> None:
-        """Start the process, which takes a second, before the first question."""
-        with self._lock:
-            self._started()
-
     def _started(self) -> ChildProcess:
         if self._child is None:
             environ = {
@@ -158,10 +153,3 @@ class RunProcess:
         printed = self._child.printed() if self._child else ""
         new, self._printed = printed[self._printed :], len(printed)
         return new
-
-    def close(self) -> None:
-        """End the process."""
-        with self._lock:
-            if self._child:
-                self._child.close()
-                self._child = None

@@ -49,7 +49,6 @@ from pallascope.model import (
 )
 from pallascope.runs.exception_reports import problem_of
 from pallascope.runs.questions import (
-    Investigated,
     InvestigateRun,
     LaunchQuestion,
     Predict,
@@ -75,8 +74,6 @@ from pallascope.tpu.predict import predictions_by_child
 INTERPRETERS = ("strict", "plain", "compiled", "auto")
 #: Text that the interpreter prints about faults, which messages explain.
 _REPORTED = re.compile(rf"{FOUND}\n(?:  .*\n)*\n?|Semaphore \d+ has non-zero count .*\n")
-
-
 #: The interpreter's error about a copy through `ref.reshape` or `ref.bitcast`.
 _LACKS_VIEWS = re.compile("(Reshape|Bitcast)Transform' object has no attribute")
 #: The faults that `ignore` may name.
@@ -461,6 +458,7 @@ class Pallas:
         __tracebackhide__ = True
         if expected is None:
             return None
+        case.inputs()  # raises, before a reference is called without them
         sways: tuple[float, ...] = ()
         if callable(expected):
             told, sways = case.evaluated(expected, self._seed)
@@ -468,7 +466,8 @@ class Pallas:
             told = tuple(map(exact_array, jax.tree.leaves(expected)))
         results = case.trace.results
         if [array.shape for array in told] != [result.shape for result in results]:
-            had, has = (", ".join(map(str, each)) or "nothing" for each in (_types(told), results))
+            types = [ArrayType(array.dtype, array.shape) for array in told]
+            had, has = (", ".join(map(str, each)) or "nothing" for each in (types, results))
             raise ValueError(f"expected has other shapes than the results: {had}; {has}")
         terms = 1 if sways else max((n for array in case.given for n in array.shape), default=1)
         return case.reference(told, terms, sways)
@@ -478,16 +477,7 @@ class Pallas:
         infinite = not nan and any(map(holds_infinity, observed.outputs))
         question = InvestigateRun(*case.asked(), mode, self._seed, nan, eager, infinite)
         with contextlib.suppress(ChildTimeout, ChildEnded):
-            looked = self._ask(case, Investigated, question)
-            return Clues(
-                output_blocks=looked.walk,
-                with_zeros=looked.with_zeros,
-                padding=looked.padding,
-                edge=looked.edge,
-                as_xla=looked.as_xla,
-                finite=looked.finite,
-                nonfinite_by=looked.nonfinite_by,
-            )
+            return self._ask(case, Clues, question)
         return Clues()
 
     def _repaired(self, case: TracedCall, mode: Mode, eager: bool, like: Reference) -> Repaired:
@@ -590,10 +580,6 @@ def _as_it_is(case: TracedCall, observed: Observation) -> Reference:
         from_numpy(np.zeros(result.shape)) for result in case.trace.results
     )
     return case.reference(tuple(from_numpy(in_float64(output)) for output in outputs))
-
-
-def _types(arrays: Sequence[Array]) -> list[ArrayType]:
-    return [ArrayType(array.dtype, array.shape) for array in arrays]
 
 
 def _within(tolerances: tuple[float | None, float | None]) -> tuple[float, float] | None:

@@ -116,15 +116,15 @@ class TracedCall:
             data = self.launch.dumped(for_runs=True)
         except NotSerializable as error:
             raise KernelNotJudged(f"its trace can't be run in another process: {error}") from None
-        inputs: list[Array] = []
+        inputs = self.inputs() if runs else tuple(map(_input, self.given))
+        return self.source, data, inputs, TargetDevice(self.target.name, mesh=self.axes)
+
+    def inputs(self) -> tuple[Array, ...]:
+        """The arrays with their contents. Raises ValueError if one has none."""
         for name, array in zip(self.names, self.given, strict=True):
-            if not isinstance(array, jax.ShapeDtypeStruct):
-                inputs.append(from_numpy(array))
-            elif runs:
+            if isinstance(array, jax.ShapeDtypeStruct):
                 raise ValueError(f"{name} has no contents: a run needs arrays")
-            else:
-                inputs.append(Array(array.dtype.name, array.shape, b""))
-        return self.source, data, tuple(inputs), TargetDevice(self.target.name, mesh=self.axes)
+        return tuple(map(_input, self.given))
 
     def is_about_scratch(self, race: str) -> bool:
         """Whether a race is between copies of blocks of outputs that nothing uses."""
@@ -150,7 +150,7 @@ class TracedCall:
     ) -> Reference:
         return Reference(
             names=self.names,
-            inputs=tuple(map(from_numpy, self.given)),
+            inputs=self.inputs(),
             keywords={},
             expected=expected,
             results=self.trace.results,
@@ -285,6 +285,13 @@ def _checked_array(leaf: Any) -> Any:
     return np.asarray(jnp.asarray(leaf))
 
 
+def _input(array: Any) -> Array:
+    """An array as bytes, without contents if it has none."""
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return Array(array.dtype.name, array.shape, b"")
+    return from_numpy(array)
+
+
 def _source_of(function: Any) -> SourceFile:
     """The file of a function; empty if it has none."""
     inner = inspect.unwrap(function)
@@ -293,12 +300,9 @@ def _source_of(function: Any) -> SourceFile:
     return _read(getattr(getattr(inner, "__code__", None), "co_filename", ""))
 
 
-_OURS = (Path(__file__).parents[1],)
+_JAX = Path(jax.__file__).parent
 #: The folders of jax and of this package, whose frames surround those of the user.
-_AROUND = tuple(
-    str(folder)
-    for folder in (Path(jax.__file__).parent, Path(jax.__file__).parents[1] / "jaxlib", *_OURS)
-)
+_AROUND = (str(_JAX), str(_JAX.parent / "jaxlib"), str(Path(__file__).parents[1]))
 
 
 def _is_users(file: str) -> bool:

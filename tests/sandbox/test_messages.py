@@ -27,6 +27,7 @@ from grader.sandbox.messages import (
 from pallascope.kernels.serialization import encoding
 from pallascope.model import (
     Array,
+    Clues,
     KernelCall,
     Measured,
     OnGpu,
@@ -38,7 +39,6 @@ from pallascope.model import (
 )
 from pallascope.runs.questions import (
     MESSAGE_LIMIT,
-    Investigated,
     RunResult,
     TargetDevice,
     Warm,
@@ -70,7 +70,7 @@ SAID = (
         FinishedTest(),
         Traced(),
         RunResult(),
-        Investigated(),
+        Clues(),
     ),
     *(OnChip(None, ()), OnGpu("h100"), LaunchMotion(None), Warmed(), PROBLEM, Estimate(1)),
 )

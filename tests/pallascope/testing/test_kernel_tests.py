@@ -297,8 +297,9 @@ def test_wrong_arguments(pallas: Pallas, how: dict[str, Any], says: str) -> None
 
 
 def test_arguments_that_no_run_takes(pallas: Pallas) -> None:
-    with pytest.raises(ValueError, match="x has no contents"):
-        pallas.check(scaled, jax.ShapeDtypeStruct(SHAPE, jnp.float32))
+    for expected in (None, lambda x: 2 * x):
+        with pytest.raises(ValueError, match="x has no contents"):
+            pallas.check(scaled, jax.ShapeDtypeStruct(SHAPE, jnp.float32), expected=expected)
     with pytest.raises(ValueError, match="random key"):
         pallas.check(lambda key: key, jax.random.key(0))
 
