@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from pallascope.checks.diagnoses import Diagnosis
-from pallascope.checks.phrasing import at, ordinal, paragraph, times
+from pallascope.checks.phrasing import at, line, ordinal, paragraph, times
 from pallascope.model import (
     Check,
     DmaFault,
@@ -87,11 +87,11 @@ def _early(fault: DmaFault) -> Words:
             "slot; or wait for all of them before you use the first.",
         )
     if (last := fault.last_wait) and copy.waits:
-        line = f" (line {last.line.line})" if last.line else ""
+        where = f" ({line(last.line)})" if last.line else ""
         return (
             f"{part} is {read} after a wait for another slot",
             happens,
-            f"Its copy signals {copy.semaphore}; the wait before was on {last.semaphore}{line}. "
+            f"Its copy signals {copy.semaphore}; the wait before was on {last.semaphore}{where}. "
             + _ENDS,
             "Wait with the slot that this step reads: the one that its block was copied into.",
         )
@@ -290,13 +290,13 @@ def nothing_there(faults: Sequence[DmaFault]) -> Diagnosis | None:
     if not hints:
         return None
     fault = hints[0]
-    line = f" on line {fault.line.line}" if fault.line else ""
+    where = f" on {line(fault.line)}" if fault.line else ""
     when = _when(fault.step, fault.turn)
     return Diagnosis(
         f"{fault.part} read before anything was copied there",
-        f"{fault.part} is read{line}{f' ({when})' if when else ''}, but until then no copy into it "
-        "was started and nothing was stored in it. If those elements don't count, mask them. Else "
-        "start a copy into them before: a pipeline's prologue starts those of its first step.",
+        f"{fault.part} is read{where}{f' ({when})' if when else ''}, but until then no copy into "
+        "it was started and nothing was stored in it. If those elements don't count, mask them. "
+        "Else start a copy into them before: a pipeline's prologue starts those of its first step.",
         vague=True,
     )
 

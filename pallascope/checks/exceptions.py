@@ -148,8 +148,8 @@ _MESH = (
     "two cores write to the same place."
 )
 _ACCESS = re.compile(
-    r"^ *(?P<kind>read|write) of \('(?P<space>\w+)'.*?\)\[(?P<part>.*)\] from (?P<copy>a copy by )?"
-    r"\(?\d+, (?P<core>\d+)\)?, ?(?P<line>.*)$",
+    r"^ *(?P<kind>read|write) of (?:(?P<name>\S+) )?\('(?P<space>\w+)'.*?\)"
+    r"\[(?P<part>.*)\] from (?P<copy>a copy by )?\(?\d+, (?P<core>\d+)\)?, ?(?P<line>.*)$",
     re.MULTILINE,
 )
 _LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(:\d+)? \(.*\)$")
@@ -188,7 +188,8 @@ def _by_core(text: str, file: str) -> Iterator[str]:
     """Each access: its core, its part of an array, and its line."""
     for access in _ACCESS.finditer(text):
         where = "HBM" if access["space"] in ("hbm", "any") else access["space"].upper()
-        does = f"{access['kind']}s {_part(access['part'])} of an array in {where}"
+        array = f"{access['name']} in {where}" if access["name"] else f"an array in {where}"
+        does = f"{access['kind']}s {_part(access['part'])} of {array}"
         yield paragraph(f"core {access['core']}", f"{does}, {_how(access, file)}")
 
 

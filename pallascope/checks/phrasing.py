@@ -60,10 +60,15 @@ def _wrapped(line: str, indent: str) -> list[str]:
 
 
 def at(file: str, place: SourceLine | None) -> str:
-    """A place in the learner's file, clickable in most terminals, with the line's text below."""
+    """A place, clickable in most terminals, with the line's text below. `file` is the judged."""
     if place is None:
         return ""
-    return f"{file}:{place.line}\n    {place.text}"
+    return f"{place.file or file}:{place.line}\n    {place.text}"
+
+
+def line(place: SourceLine) -> str:
+    """ "line 12", or "line 12 of helpers.py" if that isn't the judged file."""
+    return f"line {place.line}" + (f" of {place.file}" if place.file else "")
 
 
 def count(quantity: int, noun: str) -> str:

@@ -37,7 +37,7 @@ from pallascope.kernels.pallas_params import (
     semantics,
     vmem_limit,
 )
-from pallascope.kernels.refs import first_accesses
+from pallascope.kernels.refs import first_accesses, names_of
 from pallascope.kernels.sharding import axes_over
 from pallascope.kernels.source_lines import foreign_author, line_in
 from pallascope.model import (
@@ -203,7 +203,7 @@ def _by_hand(kernel: core.Jaxpr, inputs: int, outputs: int) -> Iterator[Operand]
     roles = [Role.INPUT] * inputs + [Role.OUTPUT] * outputs
     roles += [Role.SCRATCH] * (len(kernel.invars) - len(roles))
     touches = first_accesses(kernel)
-    for name, role, var, touch in zip(_names(kernel), roles, kernel.invars, touches, strict=True):
+    for name, role, var, touch in zip(names_of(kernel), roles, kernel.invars, touches, strict=True):
         operand = _whole(name, role, var.aval, touch)
         space = "any" if operand.space == "default" else operand.space
         yield dataclasses.replace(operand, space="smem" if is_scalar(var) else space)
@@ -255,7 +255,7 @@ def _parallel(pallas_call: core.JaxprEqn) -> tuple[int, ...]:
 
 
 def _operands(mapping: GridMapping, kernel: core.Jaxpr) -> Iterator[Operand]:
-    names = _names(kernel)
+    names = names_of(kernel, mapping)
     touches = first_accesses(kernel)
     prefetch = mapping.num_index_operands
     for position, var in enumerate(kernel.invars):
@@ -316,19 +316,6 @@ def _kinds(block: Sequence[pl.BlockDim | int | None]) -> tuple[str, ...]:
     plain = {"int": "Blocked", "NoneType": "Squeezed"}
     names = tuple(plain.get(type(dim).__name__, type(dim).__name__) for dim in block)
     return () if set(names) <= {"Blocked", "Squeezed"} else names
-
-
-def _names(kernel: core.Jaxpr) -> list[str]:
-    given = getattr(kernel.debug_info, "arg_names", None) or ()
-    return [
-        str(given[i]) if i < len(given) and _was_given(given[i]) else f"operand {i}"
-        for i in range(len(kernel.invars))
-    ]
-
-
-def _was_given(name: object) -> bool:
-    """Whether a name is the kernel's own: in rewritten kernels, jax's names are like "args[0]"."""
-    return bool(name) and not str(name).startswith("args[")
 
 
 def _stays(sizes: tuple[int | None, ...], array: ArrayType, moves: bool) -> bool:

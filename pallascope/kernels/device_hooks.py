@@ -37,7 +37,7 @@ from pallascope.kernels.happens_before import (
 from pallascope.kernels.jax_internals import UnsupportedJax
 from pallascope.kernels.jaxprs import IN_HBM, primitives
 from pallascope.kernels.refs import FIRST_SEMAPHORE, RefNames
-from pallascope.kernels.source_lines import WaitLines, line_of
+from pallascope.kernels.source_lines import WaitLines, source_line
 from pallascope.model import (
     Axes,
     DeviceFault,
@@ -119,8 +119,7 @@ class DeviceFaultLog:
         if source_info is None:
             return None
         if id(source_info) not in self._lines:
-            line = line_of(source_info, self._source.file)
-            self._lines[id(source_info)] = source_info, self._source.place(line) if line else None
+            self._lines[id(source_info)] = source_info, source_line(source_info, self._source)
         return self._lines[id(source_info)][1]
 
     def _note(self, fault: DeviceFault) -> None:
@@ -223,8 +222,7 @@ class DeviceFaultLog:
 
     def _source_line(self, semaphore: str) -> SourceLine | None:
         """jax 0.10 doesn't say on which line a wait is."""
-        line = self._wait_lines.of(semaphore, self._source.file)
-        return self._source.place(line) if line else None
+        return self._wait_lines.of(semaphore, self._source)
 
     def has_waited(self, device: Any, local: Any, *_: Any, **__: Any) -> None:
         """The core's wait has ended."""

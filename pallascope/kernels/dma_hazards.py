@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pallascope.model import DmaHazard
+from pallascope.model import DmaHazard, SourceLine
 
 #: Start, end and step along each dimension of a buffer.
 Span = tuple[tuple[int, int, int], ...]
@@ -71,10 +71,10 @@ def span_of(within: tuple[Any, ...], shape: tuple[int, ...]) -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time of an event: its line in the learner's file (0 if none), its grid step, and the
+    """The time of an event: its line (None if it isn't in the judged files), its grid step, and the
     number of the core's earlier events on the line, plus one."""
 
-    line: int
+    line: SourceLine | None
     step: tuple[int, ...] = ()
     turn: int = 1
 
@@ -246,7 +246,7 @@ class OutstandingDmas:
             counter.waited = counter.started
             self._settle(counter)
 
-    def _count(self, line: int, *, pending: bool) -> int:
+    def _count(self, line: SourceLine | None, *, pending: bool) -> int:
         """The number of copies that a line has started, or has in flight."""
         of = (c.flights if pending else c.ever for c in self._counters.values())
         return sum(flight.start.line == line for flights in of for flight in flights)

@@ -28,7 +28,7 @@ from pallascope.kernels.dma_hazards import (
 from pallascope.kernels.jax_internals import UnsupportedJax
 from pallascope.kernels.jaxprs import IN_HBM, primitives
 from pallascope.kernels.refs import RefNames, scoped_names
-from pallascope.kernels.source_lines import line_of
+from pallascope.kernels.source_lines import source_line
 from pallascope.model import (
     DmaFault,
     LastWait,
@@ -68,7 +68,7 @@ class Recorder:
         self._interpreter = interpreter
         self._static = names
         self._scoped = scoped
-        self._lines: dict[int, tuple[Any, int]] = {}
+        self._lines: dict[int, tuple[Any, SourceLine | None]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -156,11 +156,11 @@ class Recorder:
         self._turns[key] = self._turns.get(key, 0) + 1
         return Moment(line, self._steps.get(int(local), ()), self._turns[key])
 
-    def _line(self, source_info: Any) -> int:
+    def _line(self, source_info: Any) -> SourceLine | None:
         if source_info is None or self._watch.source is None:
-            return 0
+            return None
         if id(source_info) not in self._lines:
-            line = line_of(source_info, self._watch.source.file)
+            line = source_line(source_info, self._watch.source)
             self._lines[id(source_info)] = source_info, line
         return self._lines[id(source_info)][1]
 
@@ -238,7 +238,7 @@ class Recorder:
         return DmaFault(
             fault.hazard,
             self._names.part(fault.part) if fault.part else "",
-            self._place(fault.moment.line),
+            fault.moment.line,
             fault.moment.step,
             fault.moment.turn,
             self._copy(fault.flight, fault.sharing) if fault.flight else None,
@@ -255,15 +255,11 @@ class Recorder:
         )
 
     def _last_wait(self, semaphore: int, moment: Moment) -> LastWait:
-        return LastWait(self._names.semaphore(semaphore), self._place(moment.line))
-
-    def _place(self, line: int) -> SourceLine | None:
-        source = self._watch.source
-        return source.place(line) if source and line else None
+        return LastWait(self._names.semaphore(semaphore), moment.line)
 
     def _copy(self, flight: OutstandingDma, sharing: int = 0) -> ManualCopy:
         return ManualCopy(
-            self._place(flight.start.line),
+            flight.start.line,
             self._names.part(flight.source),
             self._names.part(flight.target),
             self._names.semaphore(flight.semaphore),

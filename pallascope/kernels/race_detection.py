@@ -8,6 +8,7 @@ they are found.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from pallascope.kernels.jax_internals import UnsupportedJax
+from pallascope.kernels.refs import RefNames
 from pallascope.model import Access, LeftOver, Race
 
 #: An access in the interpreter's record: core and device, then clock, range and line.
@@ -29,6 +31,7 @@ class RaceWatch:
         self.left_over: list[LeftOver] = []
         self.kernels = 0  # number of kernels that have begun
         self.copies = dict[int, tuple[int, int]]()  # the device and core that started each
+        self.names = RefNames()  # of the kernel that runs
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -52,13 +55,14 @@ def watching() -> Iterator[RaceWatch]:
     try:
         detector = race_detection_state.RaceDetectionState
         leftovers = SharedMemory.get_sempahores_with_nonzero_count
-        copies = tpu_interpreter.DMA
+        copies, interpreted = tpu_interpreter.DMA, tpu_interpreter.interpret_pallas_call
     except AttributeError as error:
         raise UnsupportedJax(f"the TPU interpreter's state ({error})") from None
     watch = RaceWatch()
     replaced = (
         (tpu_interpreter, "RaceDetectionState", _noting_races(watch, detector)),
         (tpu_interpreter, "DMA", _noting_copies(watch, copies)),
+        (tpu_interpreter, "interpret_pallas_call", _noting_names(watch, interpreted)),
         (race_detection_state, "print", _silent),
         (SharedMemory, "get_sempahores_with_nonzero_count", _noting_left_over(watch, leftovers)),
     )
@@ -112,7 +116,8 @@ def _noting_races(watch: RaceWatch, detector: Any) -> type:
                 if _unordered(of_kind[at], other):
                     mine = _access(kind, of_kind[at], watch.copies)
                     theirs = _access(other_kind, other, watch.copies)
-                    watch.races.append(Race(self._kernel, str(buffer), (mine, theirs)))
+                    name = watch.names.buffers.get(int(buffer[1]), "")
+                    watch.races.append(Race(self._kernel, str(buffer), (mine, theirs), name))
                     return
 
     return Noting
@@ -126,6 +131,17 @@ def _unordered(one: _Entry, other: _Entry) -> bool:
     compare: Any = getattr(first, "ordered", None)
     ordered = compare(second) if compare else vector_clock.ordered(first, second)
     return not ordered and ranges_overlap(one[-2], other[-2])
+
+
+def _noting_names(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Record the names of a kernel's buffers before it is interpreted."""
+
+    @functools.wraps(usual)  # jax uses its name if it fails
+    def interpreted(*args: Any, jaxpr: Any, grid_mapping: Any, **others: Any) -> Any:
+        watch.names = RefNames.of(jaxpr, grid_mapping, others.get("input_output_aliases", ()))
+        return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
+
+    return interpreted
 
 
 def _noting_copies(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:

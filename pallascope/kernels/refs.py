@@ -52,7 +52,7 @@ class RefNames:
     def of(cls, kernel: core.Jaxpr, mapping: Any, aliases: Any) -> RefNames:
         """The names of a kernel's operands, in the order in which the interpreter makes them."""
         found = cls()
-        names = names_of(kernel)
+        names = names_of(kernel, mapping)
         scalars, ins, outs = mapping.num_index_operands, mapping.num_inputs, mapping.num_outputs
         aliased = {result: given - scalars for given, result in aliases}
         number = FIRST_BUFFER
@@ -131,13 +131,36 @@ def _is_semaphore(space: str) -> bool:
     return space.startswith("semaphore")
 
 
-def names_of(kernel: core.Jaxpr) -> list[str]:
-    """The names of the traced function's arguments; never ""."""
+def names_of(kernel: core.Jaxpr, mapping: Any = None) -> list[str]:
+    """The names of the traced function's arguments; never "".
+
+    An argument without a name, as one of `*refs`, is called "operand 2", or with the GridMapping
+    of a pallas_call "scratch_shapes[0]".
+    """
     given = getattr(kernel.debug_info, "arg_names", None) or ()
-    return [
-        str(given[at]) if at < len(given) and given[at] else f"operand {at}"
-        for at in range(len(kernel.invars))
-    ]
+    places = list(_places(mapping))
+    names: list[str] = []
+    for at in range(len(kernel.invars)):
+        if at < len(given) and _was_given(given[at]):
+            names.append(str(given[at]))
+        else:
+            names.append(places[at] if at < len(places) else f"operand {at}")
+    return names
+
+
+def _was_given(name: object) -> bool:
+    """Whether a name is the kernel's own: in rewritten kernels, jax's names are like "args[0]"."""
+    return bool(name) and not str(name).startswith("args[")
+
+
+def _places(mapping: Any) -> Iterator[str]:
+    """The places of a kernel's arguments in the parameters of its pallas_call."""
+    if mapping is None:
+        return
+    yield from (f"scalar_prefetch[{at}]" for at in range(mapping.num_index_operands))
+    yield from (f"in_specs[{at}]" for at in range(mapping.num_inputs))
+    yield from (f"out_specs[{at}]" for at in range(mapping.num_outputs))
+    yield from (f"scratch_shapes[{at}]" for at in range(mapping.num_scratch_operands))
 
 
 def scoped_names(kernel: core.Jaxpr) -> dict[int, tuple[core.Jaxpr, tuple[str, ...]]]:

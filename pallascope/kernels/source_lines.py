@@ -23,7 +23,7 @@ from jax.extend import core
 
 from pallascope.kernels.jaxprs import inner_jaxprs, sites
 from pallascope.kernels.refs import names_of
-from pallascope.model import OperationPlace
+from pallascope.model import OperationPlace, SourceFile, SourceLine
 
 _JAX = os.path.dirname(jax.__file__) + os.sep
 _SHIPPED = os.path.join(_JAX, "experimental", "pallas", "ops") + os.sep
@@ -54,6 +54,15 @@ def line_of(source_info: Any, file: str) -> int:
     return 0
 
 
+def source_line(source_info: Any, source: SourceFile) -> SourceLine | None:
+    """The innermost line of a file, or of its others, from an equation's source info."""
+    files = source.files
+    for code, instruction in _frames_of(source_info):
+        if code.co_filename in files:
+            return source.place(_line(code, instruction), code.co_filename)
+    return None
+
+
 def place_of(source_info: Any, file: str) -> tuple[int, int]:
     """The innermost line and column of `file`, from an equation's source info; else zeros."""
     for code, instruction in _frames_of(source_info):
@@ -80,6 +89,11 @@ def foreign_author(kernel: core.Jaxpr, file: str) -> str:
         if author and author != file:
             return _short(author)
     return ""
+
+
+def authors(kernel: core.Jaxpr) -> set[str]:
+    """The files of somebody's work in which the parts of a kernel's body are written."""
+    return {_author(site.eqn) for site in sites(kernel, _written)} - {""}
 
 
 #: jax makes no operation of these if they change nothing.
@@ -217,11 +231,11 @@ class WaitLines:
                 found._found[name].append(site.eqn.source_info)
         return found
 
-    def of(self, semaphore: str, file: str) -> int:
-        """The only line of `file` that waits for a semaphore, or one of an array; 0 if unknown."""
+    def of(self, semaphore: str, source: SourceFile) -> SourceLine | None:
+        """The only line that waits for a semaphore, or for one of an array; None if unknown."""
         waits = self._found.get(semaphore) or self._found.get(semaphore.partition("[")[0], [])
-        lines = {line_of(info, file) for info in waits} - {0}
-        return lines.pop() if len(lines) == 1 else 0
+        lines = {source_line(info, source) for info in waits} - {None}
+        return lines.pop() if len(lines) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ from pallascope.kernels.serialization import (
     with_interpret,
 )
 from pallascope.kernels.sharding import spread, whole
-from pallascope.kernels.source_lines import Source, line_within, places_of
+from pallascope.kernels.source_lines import Source, authors, line_within, places_of
 from pallascope.model import (
     ArrayType,
     Axes,
@@ -142,10 +142,12 @@ class TracedLaunch:
         return unused_outputs(closed, OutsideReader(closed).kernels)
 
     def kernel_files(self) -> tuple[str, ...]:
-        """The files in which the kernels' bodies are written, in program order."""
-        kernels = OutsideReader(without_refs(self.closed)).kernels
-        files = (body(eqn).debug_info.func_filename for eqn in kernels)
-        return tuple(dict.fromkeys(file for file in files if file))
+        """The files in which the kernels' bodies are written, in program order; then other files
+        with parts of them."""
+        kernels = list(map(body, OutsideReader(without_refs(self.closed)).kernels))
+        files = [kernel.debug_info.func_filename or "" for kernel in kernels]
+        parts = (file for kernel in kernels for file in authors(kernel))
+        return tuple(dict.fromkeys(file for file in (*files, *parts) if file))
 
     def fingerprint(self) -> str:
         """A digest of the operations, without places in files: equal for the same kernel."""

@@ -22,10 +22,11 @@ def mesh_size(axes: Axes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the learner's file: 1-based number and text."""
+    """A line of a file: 1-based number and text. `file` is empty for the judged file."""
 
     line: int
     text: str
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Worker processes send these values, and the checks judge them.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import enum
 from dataclasses import dataclass
 
@@ -127,10 +128,16 @@ LINE_LIMIT = 500  # characters
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A Python file: its name, and its content when it was read."""
+    """A Python file: its name, and its content when it was read.
+
+    `others` are files with parts of its kernels, and `shown` is the name of one of these in
+    messages.
+    """
 
     file: str
     content: bytes
+    others: tuple[SourceFile, ...] = ()
+    shown: str = ""
 
     @property
     def lines(self) -> list[str]:
@@ -147,11 +154,19 @@ class SourceFile:
                 return range(each.lineno, (each.end_lineno or each.lineno) + 1)
         return range(0)
 
-    def place(self, number: int) -> SourceLine:
-        """Line `number` (1-based)."""
+    def place(self, number: int, file: str = "") -> SourceLine:
+        """Line `number` (1-based) of this file, or of the other `file`."""
+        for other in self.others:
+            if other.file == file:
+                return dataclasses.replace(other.place(number), file=other.shown)
         lines = self.lines
         text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         return SourceLine(number, text[:LINE_LIMIT])
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of this file and the others."""
+        return (self.file, *(other.file for other in self.others))
 
 
 class Mode(enum.Enum):
@@ -203,15 +218,18 @@ class Access:
 class Race:
     """Two unordered accesses to one buffer, at least one of them a write.
 
-    `kernel` is the number of kernels that ran before. `str` gives the interpreter's message.
+    `kernel` is the number of kernels that ran before. `name` is that of the buffer in the kernel,
+    if it is known. `str` gives the interpreter's message, with the name.
     """
 
     kernel: int
     buffer: str
     accesses: tuple[Access, Access]
+    name: str = ""
 
     def __str__(self) -> str:
-        accesses = (f"  {access.told(self.buffer)}" for access in self.accesses)
+        buffer = f"{self.name} {self.buffer}" if self.name else self.buffer
+        accesses = (f"  {access.told(buffer)}" for access in self.accesses)
         return "\n".join(["RACE DETECTED", *accesses])
 
 

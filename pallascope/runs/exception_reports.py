@@ -98,9 +98,9 @@ def _place(error: BaseException, source: SourceFile) -> SourceLine | None:
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         # An exception's cause may be the stand-in with which JAX carries the user's own lines.
-        found = found or _innermost(current.__traceback__, source.file)
+        found = found or _innermost(current.__traceback__, source)
         current = current.__cause__ or current.__context__
-    return source.place(found) if found else None
+    return found
 
 
 def _within(
@@ -125,9 +125,11 @@ def _within(
     return None
 
 
-def _innermost(trace: TracebackType | None, file: str) -> int | None:
-    numbers = _lines(trace, file)
-    return numbers[-1] if numbers else None
+def _innermost(trace: TracebackType | None, source: SourceFile) -> SourceLine | None:
+    for frame, number in reversed(list(traceback.walk_tb(trace))):
+        if (file := frame.f_code.co_filename) in source.files:
+            return source.place(number, file)
+    return None
 
 
 def _lines(trace: TracebackType | None, file: str) -> list[int]:

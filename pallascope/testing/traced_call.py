@@ -128,15 +128,13 @@ class TracedCall:
 
     def is_about_scratch(self, race: str) -> bool:
         """Whether a race is between copies of blocks of outputs that nothing uses."""
-        parts = re.findall(r"of \('hbm', [^)]*\)\[\((.*?\))\)?,?\] from .*, pallas_call", race)
-        names = {(one.name, one.array) for one in self.scratch}
-        outputs = [one for call in self.trace.calls for one in call.role(Role.OUTPUT)]
-        used = [one for one in outputs if (one.name, one.array) not in names]
-        return len(parts) == 2 and all(
-            any(_is_block(part, one) for one in self.scratch)
-            and not any(_is_block(part, one) for one in used)
-            for part in parts
-        )
+        raced = re.findall(r"of (\S+) \('hbm', [^)]*\)\[.*\] from .*, pallas_call", race)
+        scratch = {(one.name, one.array) for one in self.scratch}
+        outputs = {
+            (one.name, one.array) for call in self.trace.calls for one in call.role(Role.OUTPUT)
+        }
+        used = {name for name, _ in outputs - scratch}
+        return len(raced) == 2 and set(raced) <= {name for name, _ in scratch} - used
 
     def name_of(self, position: int) -> str:
         return f"result {position}" if len(self.trace.results) > 1 else "the result"
@@ -205,7 +203,7 @@ def traced_call(
     try:
         with for_chip(target.kind, target.cores, axes):
             launch = TracedLaunch.of(flat, shapes, {})
-            source = _source_of_kernel(launch) or source
+            source = _source_of_kernels(launch, root) or source
             trace, scratch = _with_scratch(launch.trace(source.file), launch.unused_outputs())
     except Exception as error:
         source = _source_of_error(error) or source
@@ -258,16 +256,6 @@ def _shown(file: str, root: Path) -> str:
     return file if shown.startswith("..") else shown
 
 
-def _is_block(part: str, operand: Operand) -> bool:
-    """Whether slices, as the interpreter prints them, are a block of an operand's array."""
-    slices = [tuple(map(int, pair)) for pair in re.findall(r"slice\((\d+), (\d+), \d+\)", part)]
-    shape = operand.array.shape
-    return len(slices) == len(shape) == len(operand.block) and all(
-        start % (block or 1) == 0 and stop == min(start + (block or 1), size)
-        for (start, stop), block, size in zip(slices, operand.block, shape, strict=True)
-    )
-
-
 def _is_array(leaf: Any) -> bool:
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
 
@@ -318,12 +306,14 @@ def _source_of_error(error: BaseException) -> SourceFile | None:
     return next((_read(file) for file in reversed(frames) if _is_users(file)), None)
 
 
-def _source_of_kernel(launch: TracedLaunch) -> SourceFile | None:
-    """The file of the first kernel's body, whose lines messages quote."""
-    for file in launch.kernel_files():
-        if Path(file).is_file():
-            return _read(file)
-    return None
+def _source_of_kernels(launch: TracedLaunch, root: Path) -> SourceFile | None:
+    """The file of the first kernel's body, and others whose lines messages quote."""
+    files = [file for file in launch.kernel_files() if Path(file).is_file()]
+    if not files:
+        return None
+    first, *others = map(_read, files)
+    shown = (dataclasses.replace(other, shown=_shown(other.file, root)) for other in others)
+    return dataclasses.replace(first, others=tuple(shown))
 
 
 def _read(file: str) -> SourceFile:

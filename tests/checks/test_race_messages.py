@@ -25,7 +25,11 @@ def cpu() -> None:
 @pytest.mark.parametrize(
     ("function", "phrase", "says"),
     [
-        (RACING, "race between two cores", r"core [01] (read|write)s \[0:8, 0:128\] of an array "),
+        (
+            RACING,
+            "race between two cores",
+            r"core [01] writes \[0:8, 0:128\] of o_ref in HBM",
+        ),
         (LEAVING, "a semaphore is left non-zero", r"Semaphore \d+ has non-zero count for 0"),
     ],
     ids=["race", "semaphore"],
@@ -53,6 +57,6 @@ def test_a_race_of_copies_names_the_cores_that_started_them_and_the_line() -> No
     line = to_the_same_place.__code__.co_firstlineno + 3
     told = " ".join(finding.message.split())
     for core in (0, 1):
-        assert f"core {core} writes [0:8, 0:128] of an array in HBM, by a copy from" in told
+        assert f"core {core} writes [0:8, 0:128] of o_ref in HBM, by a copy from" in told
     assert told.count(f"{__file__}:{line}") == 2
     assert "Divide the work by jax.lax.axis_index" in told

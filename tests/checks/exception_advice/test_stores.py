@@ -102,14 +102,14 @@ def test_advice_fits_what_is_raised(kernel: Any, changes: dict[str, Any], says: 
 
 def copies_from_a_view(x_hbm: Any, o_hbm: Any) -> None:
     def copy(sem: Any) -> None:
-        halves = x_hbm.reshape(2, 16, 128), o_hbm.reshape(2, 16, 128)
-        pltpu.async_copy(halves[0].at[1], halves[1].at[0], sem).wait()
+        pairs = x_hbm.reshape(16, 2, 128), o_hbm.reshape(16, 2, 128)
+        pltpu.async_copy(pairs[0].at[:, 1], pairs[1].at[:, 0], sem).wait()
 
     pl.run_scoped(copy, pltpu.SemaphoreType.DMA)
 
 
 def test_a_copy_from_a_view_of_a_ref() -> None:
-    """A limit of JAX's interpreter, with its own words."""
+    """A limit of JAX's interpreter, with its own words: these rows don't follow each other."""
     hbm = pl.BlockSpec(memory_space=pl.ANY)
     call = pl.pallas_call(
         copies_from_a_view,

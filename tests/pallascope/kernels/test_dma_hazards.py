@@ -12,7 +12,7 @@ from pallascope.kernels.dma_hazards import (
     OutstandingDmas,
     WaitsForever,
 )
-from pallascope.model import DmaHazard
+from pallascope.model import DmaHazard, SourceLine
 
 X, SLOTS, OTHER = 100, 101, 102
 SEM, SECOND = 2000, 2001
@@ -27,14 +27,14 @@ def flight(slot: int, semaphore: int = SEM, size: int = SIZE, line: int = 1) -> 
     """A copy of 8 rows of X into the slot's 8 rows."""
     block = slice(8 * slot, 8 * slot + 8)
     target = rows(SLOTS, block.start, block.stop)
-    return OutstandingDma(rows(X, 0, 8), target, semaphore, size, Moment(line))
+    return OutstandingDma(rows(X, 0, 8), target, semaphore, size, Moment(SourceLine(line, "")))
 
 
 def found(core: OutstandingDmas) -> list[DmaHazard]:
     return [fault.hazard for fault in core.seen()]
 
 
-NOW = Moment(9)
+NOW = Moment(SourceLine(9, ""))
 
 
 def test_what_was_waited_for_may_be_read() -> None:
