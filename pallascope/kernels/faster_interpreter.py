@@ -26,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
@@ -57,7 +58,7 @@ def faster_interpreter(seed: int) -> Iterator[int | None]:
         yield seed
         return
 
-    def order(grid: _Grid, params: pltpu.CompilerParams, _: int | None) -> tuple[jax.Array, ...]:
+    def order(grid: _Grid, params: pltpu.CompilerParams, _: int | None) -> tuple[Order, ...]:
         return shuffled(grid, params, seed)
 
     usual: Any = getattr(callback, "io_callback_impl", None)
@@ -118,32 +119,51 @@ def _called(
         raise
 
 
-def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[jax.Array, ...]:
+class EverySecond:
+    """An order of a number of steps that is known only when the kernel runs.
+
+    Backwards, first every second step, then the others: steps that follow each other usually are
+    on two cores.
+    """
+
+    def __init__(self, size: int | jax.Array) -> None:
+        self.size = size
+
+    def __getitem__(self, index: Any) -> Any:
+        half = (self.size + 1) // 2
+        step = 2 * index - jnp.where(index < half, 0, 2 * half - 1)
+        return self.size - 1 - step
+
+
+Order = jax.Array | EverySecond
+
+
+def shuffled(grid: _Grid, params: pltpu.CompilerParams, seed: int) -> tuple[Order, ...]:
     """An order of the steps along each "parallel" dimension, none along the others.
 
-    int32[size] or int32[0]; never the order in which a loop would take more than one step. Raises
-    ValueError unless each dimension has one semantics.
+    int32[size] or int32[0], or EverySecond for a size that is known only when the kernel runs;
+    never the order in which a loop would take more than one step. Raises ValueError unless each
+    dimension has one semantics.
     """
     semantics = params.dimension_semantics or ("arbitrary",) * len(grid)
     if len(semantics) != len(grid):
         wrong = f"{len(semantics)} for a grid of rank {len(grid)}"
         raise ValueError(f"number of dimension_semantics: {wrong}")
     deck = np.random.default_rng(seed)
-    orders = (
-        _other_order(deck, core.concrete_or_error(None, size))
-        if semantics_name(kind) == "parallel"
-        else ()
+    return tuple(
+        _other_order(deck, size) if semantics_name(kind) == "parallel" else jnp.array((), jnp.int32)
         for size, kind in zip(grid, semantics, strict=True)
     )
-    return tuple(jnp.array(order, jnp.int32) for order in orders)
 
 
-def _other_order(deck: np.random.Generator, size: int) -> np.ndarray:
-    usual = np.arange(size)
-    order = deck.permutation(size)
-    while size > 1 and np.array_equal(order, usual):
-        order = deck.permutation(size)
-    return order
+def _other_order(deck: np.random.Generator, size: int | jax.Array) -> Order:
+    if isinstance(size, Tracer):
+        return EverySecond(size)
+    steps = int(size)
+    order = deck.permutation(steps)
+    while steps > 1 and np.array_equal(order, np.arange(steps)):
+        order = deck.permutation(steps)
+    return jnp.array(order, jnp.int32)
 
 
 class _Runner:

@@ -44,12 +44,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
 from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, rewriting
-from pallascope.kernels.faster_interpreter import faster_interpreter
+from pallascope.kernels.faster_interpreter import EverySecond, Order, faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
 from pallascope.kernels.jaxprs import IN_HBM
 from pallascope.kernels.pallas_params import semantics_name
@@ -107,7 +108,7 @@ def in_any_order() -> Iterator[None]:
 
 
 def _replacements(usual: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    semantics_of, size_of, orders_of, point_of = (usual[name] for name in _PATCHED)
+    semantics_of, size_of, orders_of, _ = (usual[name] for name in _PATCHED)
 
     def semantics(params: Any, rank: int) -> tuple[bool, ...]:
         kinds = params.dimension_semantics
@@ -128,9 +129,9 @@ def _replacements(usual: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         return Orders(grid, found) if mixed else found
 
     def grid_point(loop_indices: Sequence[Any], found: Any) -> jax.Array:
-        if not isinstance(found, Orders):
-            return point_of(loop_indices, found)
-        return found.point(loop_indices)
+        if isinstance(found, Orders):
+            return found.point(loop_indices)
+        return _point(loop_indices, found)
 
     return dict(zip(_PATCHED, (semantics, subgrid_size, orders, grid_point), strict=True))
 
@@ -150,15 +151,29 @@ def _shared(sizes: Sequence[Any]) -> int | None:
     If two cores shared a dimension of two steps, each would take one step, and no core would leave
     a block and visit it again, as a TPU with one core does.
     """
-    return next((axis for axis, size in enumerate(sizes) if size > 2), None)
+    return next((axis for axis, size in enumerate(sizes) if _is_long(size)), None)
 
 
-class Orders(tuple[jax.Array, ...]):
+def _is_long(size: Any) -> bool:
+    """Whether a dimension has more than two steps, or an unknown number."""
+    return isinstance(size, Tracer) or size > 2
+
+
+def _point(indices: Sequence[Any], orders: Sequence[Order]) -> jax.Array:
+    """int32[rank]: the grid point of these indices. Those of an empty order aren't shuffled."""
+    point = [
+        order[index] if isinstance(order, EverySecond) or order.size else index
+        for index, order in zip(indices, orders, strict=True)
+    ]
+    return jnp.array(point, jnp.int32)
+
+
+class Orders(tuple[Order, ...]):
     """The order of steps along each parallel dimension, and the grid of these steps."""
 
     grid: tuple[Size, ...]
 
-    def __new__(cls, grid: tuple[Size, ...], orders: Sequence[jax.Array]) -> Orders:
+    def __new__(cls, grid: tuple[Size, ...], orders: Sequence[Order]) -> Orders:
         made = super().__new__(cls, orders)
         made.grid = grid
         return made
@@ -168,12 +183,7 @@ class Orders(tuple[jax.Array, ...]):
 
         The first core's steps come before the second's.
         """
-        indices = self._on_its_core(loop_indices)
-        point = [
-            order[index] if order.size else index
-            for index, order in zip(indices, self, strict=True)
-        ]
-        return jnp.array(point, jnp.int32)
+        return _point(self._on_its_core(loop_indices), self)
 
     def _on_its_core(self, loop_indices: Sequence[Any]) -> list[Any]:
         """The indices of a step, before they are shuffled."""

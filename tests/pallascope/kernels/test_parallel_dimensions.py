@@ -14,6 +14,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import TracedLaunch, for_chip, watching
+from pallascope.kernels.faster_interpreter import EverySecond
 from pallascope.kernels.interpreter import Orders
 from pallascope.model import Mode
 
@@ -93,6 +94,57 @@ def test_a_right_matmul(semantics: tuple[Semantics, ...]) -> None:
 )
 def test_a_sum_along_a_parallel_dimension(semantics: tuple[Semantics, ...]) -> None:
     assert not is_right(matmul(*semantics), X @ W, X, W)
+
+
+def grouped(groups: np.ndarray, *, parallel: bool) -> Function:
+    """Sums of the rows of each group, in a grid whose length is known only when it runs."""
+
+    def kernel(_: Any, group_ref: Any, x_ref: Any, o_ref: Any) -> None:
+        step = pl.program_id(0)
+        first = (step == 0) | (group_ref[step] != group_ref[jnp.maximum(step - 1, 0)])
+
+        @pl.when(first)
+        def _() -> None:
+            o_ref[...] = jnp.zeros_like(o_ref)
+
+        o_ref[...] += x_ref[...]
+
+    def launched(count: Any, x: Any) -> Any:
+        semantics: Semantics = "parallel" if parallel else "arbitrary"
+        return pl.pallas_call(
+            kernel,
+            grid_spec=pltpu.PrefetchScalarGridSpec(
+                num_scalar_prefetch=2,
+                grid=(count[0], 2),
+                in_specs=[pl.BlockSpec((8, 128), lambda i, j, _, groups: (i, j))],
+                out_specs=pl.BlockSpec((8, 128), lambda i, j, _, groups: (groups[i], j)),
+            ),
+            out_shape=jax.ShapeDtypeStruct((8 * len(set(groups)), 256), x.dtype),
+            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics, "arbitrary")),
+        )(count, jnp.asarray(groups), x)
+
+    return launched
+
+
+@pytest.mark.parametrize("groups", [[0, 1, 2], [0, 0, 1], [0, 1, 1]], ids=str)
+def test_a_parallel_dimension_of_unknown_length(groups: list[int]) -> None:
+    """Right where each step has a block of its own; the others are found wherever they are."""
+    table, count = np.array(groups, np.int32), np.array([3], np.int32)
+    wanted = np.stack([X.reshape(3, 8, 256)[table == g].sum(0) for g in sorted(set(groups))])
+    wanted = wanted.reshape(-1, 256)
+    alone = len(set(groups)) == len(groups)
+    assert is_right(grouped(table, parallel=False), wanted, count, X)
+    assert is_right(grouped(table, parallel=True), wanted, count, X) == alone
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7])
+def test_every_second_step_comes_first(size: int) -> None:
+    order = EverySecond(jnp.int32(size))
+    steps = [int(order[at]) for at in range(size)]
+    assert sorted(steps) == list(range(size))
+    assert steps != list(range(size)) or size == 1
+    half = (size + 1) // 2
+    assert {step % 2 for step in steps[:half]} == {(size - 1) % 2}
 
 
 def columns(kernel: Function, out_block: Any, out_rows: int, *semantics: Semantics) -> Function:
