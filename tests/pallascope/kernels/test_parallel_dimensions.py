@@ -100,7 +100,7 @@ def grouped(groups: np.ndarray, *, parallel: bool) -> Function:
     """Sums of the rows of each group, in a grid whose length is known only when it runs."""
 
     def kernel(_: Any, group_ref: Any, x_ref: Any, o_ref: Any) -> None:
-        step = pl.program_id(0)
+        step = pl.program_id(1)
         first = (step == 0) | (group_ref[step] != group_ref[jnp.maximum(step - 1, 0)])
 
         @pl.when(first)
@@ -115,12 +115,12 @@ def grouped(groups: np.ndarray, *, parallel: bool) -> Function:
             kernel,
             grid_spec=pltpu.PrefetchScalarGridSpec(
                 num_scalar_prefetch=2,
-                grid=(count[0], 2),
-                in_specs=[pl.BlockSpec((8, 128), lambda i, j, _, groups: (i, j))],
-                out_specs=pl.BlockSpec((8, 128), lambda i, j, _, groups: (groups[i], j)),
+                grid=(2, count[0]),
+                in_specs=[pl.BlockSpec((8, 128), lambda j, i, _, groups: (i, j))],
+                out_specs=pl.BlockSpec((8, 128), lambda j, i, _, groups: (groups[i], j)),
             ),
             out_shape=jax.ShapeDtypeStruct((8 * len(set(groups)), 256), x.dtype),
-            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics, "arbitrary")),
+            compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary", semantics)),
         )(count, jnp.asarray(groups), x)
 
     return launched
