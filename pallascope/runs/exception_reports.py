@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -21,6 +22,10 @@ from pallascope.tools.regions import RegionError, regions
 from pallascope.tools.text import shortened
 
 TRACEBACK_LIMIT = 20_000  # characters
+#: A sentence of jax's about the function that traces a launch.
+_TRACED_BY_US = re.compile(
+    r"\n?The error occurred while tracing the function \S+ at \S+traced_launch\.py:\d+ for jit\. ?"
+)
 
 
 class MissingGradeCall(Exception):
@@ -82,7 +87,7 @@ def problem_of(error: BaseException, source: SourceFile, stage: Stage) -> Proble
 
 def _message(error: BaseException) -> str:
     try:
-        return str(error).strip()
+        return _TRACED_BY_US.sub("", str(error)).strip()
     except Exception as another:  # an exception of the learner's, which may say anything
         return f"(its text raises {type(another).__name__})"
 

@@ -30,6 +30,7 @@ from pallascope.checks.exceptions import (
     outcome_of,
 )
 from pallascope.checks.launch_evidence import LaunchEvidence
+from pallascope.checks.phrasing import listed, paragraph
 from pallascope.kernels import NotLowered
 from pallascope.model import (
     BROKEN_PROMISE,
@@ -352,9 +353,34 @@ class Pallas:
                     ),
                 )
                 if finding := values.check(evidence):
+                    finding = self._of_one_core(case, evidence, finding, count)
                     raise KernelFault(finding, f"{case.about} on {_cores(count)}")
                 results = case.results(observed.outputs)
         return results
+
+    def _of_one_core(
+        self, case: TracedCall, evidence: LaunchEvidence, finding: Finding, cores: int
+    ) -> Finding:
+        """The finding of wrong values, which says so if they are right where one core takes the
+        steps in their order, as in jax's plain interpreter."""
+        parallel = sorted({axis for call in case.trace.calls for axis in call.parallel})
+        sure = evidence.problem or evidence.observed.complaints or "parallel" in finding.message
+        if cores == 1 or not parallel or sure or not _has_wrong(evidence):
+            return finding
+        ran = self._run(case, Mode.INTERPRET, 1)
+        alone = dataclasses.replace(evidence, attempt=_observation(case, ran))
+        if ran.problem or _has_wrong(alone):
+            return finding
+        dimensions = "dimensions" if len(parallel) > 1 else "dimension"
+        why = (
+            "If one core takes all steps in their order, the values are right. Along grid "
+            f"{dimensions} {listed(parallel)}, which dimension_semantics marks parallel, cores "
+            "share the steps, in any order, and each has its own scratch. Mark a dimension "
+            "arbitrary if its steps need scratch or output of earlier ones."
+        )
+        told = f"{finding.message}\n{paragraph('cores', why)}"
+        phrase = "right only if one core takes all steps in their order"
+        return dataclasses.replace(finding, phrase=phrase, message=told)
 
     def _check_compiled(
         self, case: TracedCall, expected: Any, tolerances: tuple[float | None, float | None]
@@ -572,6 +598,11 @@ def _ended_by_scratch(case: TracedCall, ran: RunResult) -> bool:
     races = [text for text in ran.complaints if text.startswith(FOUND)]
     ended = ran.problem is not None and FOUND in ran.problem.message
     return ended and bool(races) and all(map(case.is_about_scratch, races))
+
+
+def _has_wrong(evidence: LaunchEvidence) -> bool:
+    """Whether a result has values that aren't those expected."""
+    return any(result.wrong.any() for result in values.comparisons(evidence))
 
 
 def _as_it_is(case: TracedCall, observed: Observation) -> Reference:

@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 import sysconfig
+import textwrap
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pallascope.checks.compare import ROUNDOFF
-from pallascope.checks.exception_advice import EXCEPTION_ADVICE
+from pallascope.checks.exception_advice import EXCEPTION_ADVICE, WITHOUT_KERNEL
 from pallascope.checks.exceptions import raised_finding
 from pallascope.checks.expected_results import reference_function
 from pallascope.kernels import NotSerializable, TracedLaunch, for_chip
@@ -44,6 +45,7 @@ from pallascope.tpu.chips import Chip
 
 #: Advice on exceptions, but for exercises of the course.
 _ADVICE = tuple(row for row in EXCEPTION_ADVICE if not re.search("kata|grader", row[1]))
+_OUTSIDE = tuple(row for row in WITHOUT_KERNEL if row not in EXCEPTION_ADVICE)
 
 
 class KernelFault(AssertionError):
@@ -208,7 +210,8 @@ def traced_call(
     except Exception as error:
         source = _source_of_error(error) or source
         problem = problem_of(error, source, Stage.TRACE)
-        finding = raised_finding(problem, _shown(source.file, root), _ADVICE)
+        advice = _ADVICE if _in_pallas(error) else _OUTSIDE
+        finding = raised_finding(problem, _shown(source.file, root), advice)
         raise KernelFault(finding, about) from error
     if not trace.calls:
         told = "The function launches no pallas_call and no pl.kernel for a TPU."
@@ -306,6 +309,12 @@ def _source_of_error(error: BaseException) -> SourceFile | None:
     return next((_read(file) for file in reversed(frames) if _is_users(file)), None)
 
 
+def _in_pallas(error: BaseException) -> bool:
+    """Whether an exception was raised while Pallas traced a kernel or an index map."""
+    frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(file.startswith(str(_JAX / "_src" / "pallas")) for file in frames)
+
+
 def _source_of_kernels(launch: TracedLaunch, root: Path) -> SourceFile | None:
     """The file of the first kernel's body, and others whose lines messages quote."""
     files = [file for file in launch.kernel_files() if Path(file).is_file()]
@@ -329,8 +338,14 @@ def _about(function: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> st
         kwargs, function = {**function.keywords, **kwargs}, function.func
     name = getattr(function, "__name__", "the function")
     arrays = [f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in given]
-    words = [f"{key}={value}" for key, value in kwargs.items()]
-    return " ".join([name, *arrays, *words])[:300]
+    words = [f"{key}={_brief(value)}" for key, value in kwargs.items()]
+    return textwrap.shorten(" ".join([name, *arrays, *words]), 300, placeholder=" …")
+
+
+def _brief(value: Any) -> str:
+    """A static argument; a long one by its class."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{type(value).__name__}(…)"
 
 
 def _names(function: Any, args: Sequence[Any]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import functools
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -193,52 +192,6 @@ def test_a_copy_is_read_too_early_or_never_awaited(pallas: Pallas) -> None:
         told = str(fault(functools.partial(pallas.check, copied, x, wait=wait)))
         assert "buffer is read" in told
         assert f"{os.path.relpath(__file__)}:" in told
-
-
-def test_a_ref_without_a_name_is_told_by_its_place_in_the_call(pallas: Pallas) -> None:
-    def sums(x: Any) -> Any:
-        def kernel(*args: Any) -> None:
-            x_ref, o_ref, acc_ref = args
-            acc_ref[...] += x_ref[...]
-            o_ref[...] = acc_ref[...]
-
-        scratch = [pltpu.VMEM(x.shape, x.dtype)]
-        return pl.pallas_call(kernel, out_shape=x, scratch_shapes=scratch)(x)
-
-    told = str(fault(lambda: pallas.check(sums, pallas.normal((ROWS, 128)), expected=jnp.asarray)))
-    assert "scratch_shapes[0]" in told
-
-
-HELPERS = """
-def copied_early(x_hbm, buffer, sem):
-    pltpu.make_async_copy(x_hbm, buffer, sem).start()
-    return buffer[...]
-"""
-
-
-def test_a_line_of_another_file_is_told_with_its_file(pallas: Pallas, tmp_path: Path) -> None:
-    """The kernel's body is in this file, and a part of it in another."""
-    file = tmp_path / "helpers.py"
-    file.write_text(HELPERS)
-    made: dict[str, Any] = {"pltpu": pltpu}
-    exec(compile(HELPERS, str(file), "exec"), made)
-
-    def launch(x: Any) -> Any:
-        def kernel(x_hbm: Any, o_ref: Any, buffer: Any, sem: Any) -> None:
-            o_ref[...] = made["copied_early"](x_hbm, buffer, sem)
-
-        return pl.pallas_call(
-            kernel,
-            out_shape=x,
-            in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
-            scratch_shapes=[pltpu.VMEM(x.shape, x.dtype), pltpu.SemaphoreType.DMA],
-        )(x)
-
-    tests = Pallas(tmp_path)
-    told = str(fault(lambda: tests.check(launch, pallas.normal((ROWS, 128)))))
-    assert "helpers.py:4" in told
-    assert "return buffer[...]" in told
-    assert "started at helpers.py:3" in told
 
 
 def test_a_false_promise(pallas: Pallas) -> None:
