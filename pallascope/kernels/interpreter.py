@@ -579,6 +579,7 @@ def running(
     eager: bool = False,
     as_xla: Collection[str] = (),
     races: bool = True,
+    bounds: bool = True,
 ) -> Iterator[Interpret]:
     """A context to run a launch in `mode`; yields the `interpret` for its kernels.
 
@@ -588,8 +589,9 @@ def running(
     the only kernel is NaN in any case.
     `cores` is the number of cores that share the steps. Manual copies happen when the kernel waits
     for them, or, if `eager`, when it starts them. Operations `as_xla` have the results of XLA on
-    the CPU at their edges. Without `races`, the run is faster, but finds no race. Leaves no
-    interpreter state behind, even after an exception.
+    the CPU at their edges. Without `races`, the run is faster, but finds no race. Without
+    `bounds`, reads out of bounds give unwritten memory. Leaves no interpreter state behind, even
+    after an exception.
     """
     assume_multiples()
     if mode is not Mode.STRICT:
@@ -612,7 +614,7 @@ def running(
                 num_cores_or_threads=cores,
                 detect_races=races,
                 uninitialized_memory=filled,
-                out_of_bounds_reads="raise",
+                out_of_bounds_reads="raise" if bounds else "uninitialized",
                 dma_execution_mode="eager" if eager else "on_wait",
                 random_seed=remaining,
             )

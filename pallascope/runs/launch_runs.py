@@ -228,8 +228,15 @@ def _run(question: RunTrace) -> RunResult:
             watching_copies(copies),
         ):
             mode, axes = _mode(question), question.device.mesh
-            how = {"cores": question.cores, "eager": question.eager, "races": question.races}
-            with running(mode, question.seed, memory, **how) as interpret:
+            with running(
+                mode,
+                question.seed,
+                memory,
+                cores=question.cores,
+                eager=question.eager,
+                races=question.races,
+                bounds=question.bounds,
+            ) as interpret:
                 program = launch.compiled(values, interpret, axes)
                 try:
                     results = program(values)

@@ -72,7 +72,8 @@ class RunTrace(TraceQuestion):
     Copies that the kernel starts by hand happen at their wait or, if `eager`, at their start. A
     launch for a GPU runs in Mosaic GPU's interpreter in every mode. If `again`, it also runs with
     other contents of unwritten memory, which must not change the results. Without `races`, none is
-    found, and a long loop takes a third of the time.
+    found, and a long loop takes a third of the time. Without `bounds`, reads out of bounds give
+    unwritten memory; stores out of bounds are still errors.
     """
 
     name: str
@@ -82,6 +83,7 @@ class RunTrace(TraceQuestion):
     eager: bool = False
     again: bool = False
     races: bool = True
+    bounds: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from pallascope.model import (
     Axes,
     Check,
     Clues,
+    DmaHazard,
     Finding,
     Mode,
     Observation,
@@ -78,7 +79,7 @@ _REPORTED = re.compile(rf"{FOUND}\n(?:  .*\n)*\n?|Semaphore \d+ has non-zero cou
 #: The interpreter's error about a copy through `ref.reshape` or `ref.bitcast`.
 _LACKS_VIEWS = re.compile("(Reshape|Bitcast)Transform' object has no attribute")
 #: The faults that `ignore` may name.
-IGNORABLE = ("races", "copies", "semaphores", "devices", "promises")
+IGNORABLE = ("races", "copies", "semaphores", "devices", "promises", "bounds")
 SECONDS = 60.0
 
 
@@ -177,7 +178,8 @@ class Pallas:
         the numbers of cores that share parallel steps: by default two, and, if the kernel copies by
         itself, also the chip's own. `mesh` has the axes of simulated devices: {"x": 4}; then
         `jax.sharding.get_abstract_mesh()` is that mesh in the function. `ignore` names faults that
-        are no faults: "races", "copies", "semaphores", "devices" or "promises".
+        are no faults: "races", "copies", "semaphores", "devices", "promises", or "bounds" for reads
+        out of bounds, which then give NaN and the largest integers.
 
         Raises KernelFault, KernelNotJudged, and ValueError for wrong arguments.
         """
@@ -330,9 +332,12 @@ class Pallas:
         results = None
         for count in cores or case.cores:
             for eager in (False, True) if case.copies_by_hand else (False,):
-                ran = self._run(case, mode, count, eager)
+                run = functools.partial(
+                    self._run, case, mode, count, eager, bounds="bounds" not in ignore
+                )
+                ran = run()
                 if _ended_by_scratch(case, ran):
-                    ran = self._run(case, mode, count, eager, races=False)
+                    ran = run(races=False)
                 self._demand_judged(case, ran)
                 observed = _without(case, ignore, _observation(case, ran))
                 like = reference or _as_it_is(case, observed)
@@ -413,6 +418,7 @@ class Pallas:
         eager: bool = False,
         seed: int | None = None,
         races: bool = True,
+        bounds: bool = True,
     ) -> RunResult:
         """Raises KernelFault if it doesn't end in time, KernelNotJudged if its process dies."""
         __tracebackhide__ = True
@@ -425,6 +431,7 @@ class Pallas:
             eager=eager,
             again=True,
             races=races and case.may_race,
+            bounds=bounds,
         )
         try:
             return self._ask(case, RunResult, question)
@@ -588,7 +595,11 @@ def _without(case: TracedCall, ignore: Sequence[str], observed: Observation) -> 
             for text in observed.complaints
             if kind(text) not in ignore and not case.is_about_scratch(text)
         ),
-        copy_faults=() if "copies" in ignore else observed.copy_faults,
+        copy_faults=tuple(
+            one
+            for one in observed.copy_faults
+            if ("bounds" if one.hazard is DmaHazard.OUTSIDE else "copies") not in ignore
+        ),
         device_faults=() if "devices" in ignore else observed.device_faults,
     )
 

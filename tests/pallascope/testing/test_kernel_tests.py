@@ -202,6 +202,30 @@ def test_a_false_promise(pallas: Pallas) -> None:
     pallas.check(aligned, x, wrong, ignore=("promises",))
 
 
+def test_reads_out_of_bounds_can_be_ignored(pallas: Pallas) -> None:
+    """Their values are unwritten memory: a kernel that uses them is still wrong."""
+
+    def next_rows(x: Any, used: bool = False) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            row = pl.program_id(0)
+            following = x_ref[pl.ds(row + 1, 1)]
+            o_ref[...] = following if used else jnp.where(row + 1 < len(x), following, 0)
+
+        out = pl.BlockSpec((1, *x.shape[1:]), lambda i: (i, 0))
+        whole = pl.BlockSpec(x.shape, lambda i: (0, 0))
+        spec = {"grid": (len(x),), "in_specs": [whole], "out_specs": out}
+        return pl.pallas_call(kernel, **spec, out_shape=like(x))(x)
+
+    def expected(x: Any, used: bool = False) -> Any:
+        return jnp.pad(x[1:], ((0, 1), (0, 0)))
+
+    x = pallas.normal(SHAPE)
+    check = functools.partial(pallas.check, next_rows, x, expected=expected)
+    assert "reads out of bounds" in str(fault(check))
+    check(ignore=("bounds",))
+    assert "values" in str(fault(lambda: check(used=True, ignore=("bounds",))))
+
+
 def test_tolerances_are_numpys(pallas: Pallas) -> None:
     x = jnp.abs(pallas.normal(SHAPE)) + 1
     check = functools.partial(pallas.check, scaled, x, expected=lambda x: 2.01 * x)
