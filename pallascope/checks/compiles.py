@@ -28,7 +28,7 @@ _UNROLLED = (
 
 
 def accident_finding(accident: Accident, evidence: LaunchEvidence) -> Finding:
-    """Explain a compiler that crashed, or was stopped, on the learner's kernel."""
+    """Explain a compiler that crashed, or was stopped, on the judged kernel."""
     if accident.stuck:
         stopped, _, _ = accident.message.partition("\n")
         took = f"The TPU's compiler took too long.\n{stopped}\n{paragraph('try', _UNROLLED)}"
@@ -92,7 +92,7 @@ def check(evidence: LaunchEvidence) -> Finding | NotJudged | None:
 
 
 def _not_compiled(kernel: Prediction) -> Finding:
-    """The compiler is available and has compiled par, but not the learner's kernel."""
+    """The compiler is available and has compiled par, but not the judged kernel."""
     parts = [
         f"The kernel was not compiled for a {kernel.chip}, although the solution's was.",
         paragraph("why", f"{kernel.call.name}: {kernel.unknown or 'no reason is known'}"),
@@ -106,7 +106,7 @@ def _not_compiled(kernel: Prediction) -> Finding:
 
 
 def refused_finding(refused: Sequence[Prediction], file: str) -> Finding:
-    """Explain refusals, at least one. `file` is the learner's, relative to the root."""
+    """Explain refusals, at least one. `file` is the judged one, relative to the root."""
     alike: dict[tuple[str, LibtpuRefusalKind, str], list[Prediction]] = {}
     for prediction in refused:
         failure = _failure(prediction)

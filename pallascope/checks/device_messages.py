@@ -173,7 +173,7 @@ _Words = tuple[str, str, str, str]
 
 
 def devices_finding(faults: Sequence[DeviceFault], file: str) -> Finding | None:
-    """Explain the fault that came first, if there is one. `file` is the learner's.
+    """Explain the fault that came first, if there is one. `file` is the judged one.
 
     `copies_differ` and `one_axis` explain the other faults.
     """

@@ -510,7 +510,7 @@ EXCEPTION_ADVICE: AdviceTable = (
         "A kernel returns nothing: store the result, o_ref[...] = value.",
     ),
     (
-        # The last line of the text is the learner's: here it slices.
+        # The last line of the text is the judged file's: here it slices.
         r"\A(?=[\s\S]*(?:boolean conversion of traced|static start))(?>[\s\S]*\n)"
         r".*\[[^\]:]*+:[^\]]*+\].*\Z",
         "A slice needs a size that is known while tracing: ref[pl.ds(start, size)], where start "

@@ -54,7 +54,7 @@ def check(evidence: LaunchEvidence) -> Finding | None:
 
 
 def accident_finding(accident: Accident, file: str) -> Finding:
-    """Explain why the process did not answer. `file` is the learner's, relative to the root."""
+    """Explain why the process did not answer. `file` is the judged one, relative to the root."""
     parts = [accident.message]
     if accident.place:
         parts.append(paragraph("line", at(file, accident.place)))
@@ -62,7 +62,7 @@ def accident_finding(accident: Accident, file: str) -> Finding:
 
 
 def raised_finding(problem: Problem, file: str, known: AdviceTable = EXCEPTION_ADVICE) -> Finding:
-    """Explain an exception of the learner's code."""
+    """Explain an exception of the judged code."""
     if problem.kind == NOT_CARRIED:
         return _not_carried(problem, file)
     first_line = (problem.message.splitlines() or [""])[0]
@@ -160,7 +160,7 @@ _BLOCK = "pallas_call"
 def race_told(
     text: str, devices: int = 1, calls: Sequence[KernelCall] = (), file: str = ""
 ) -> tuple[str, str, str]:
-    """A race: a phrase, an explanation and a remedy. `file` is the learner's."""
+    """A race: a phrase, an explanation and a remedy. `file` is the judged one."""
     # The interpreter's vector clocks are of no use to a reader.
     text = "\n".join(line for line in text.splitlines() if "clock:" not in line)
     if devices > 1:
@@ -225,7 +225,7 @@ _REVISITED = re.compile(
 def interpreter_finding(
     problem: Problem, file: str, calls: tuple[KernelCall, ...] = (), devices: int = 1
 ) -> Finding:
-    """Explain an exception of the interpreter while it ran these kernels, in the learner's
+    """Explain an exception of the interpreter while it ran these kernels, in the author's
     terms."""
     if FOUND in problem.message:
         phrase, explanation, advice = race_told(problem.message, devices, calls, file)
@@ -446,7 +446,7 @@ class LaunchOutcome:
 
 
 def outcome_of(on_chip: OnChip | Accident, chip: str, file: str) -> LaunchOutcome:
-    """Explain how far a launch came. `file` is the learner's, relative to the root."""
+    """Explain how far a launch came. `file` is the judged one, relative to the root."""
     if isinstance(on_chip, Accident):
         return LaunchOutcome(trouble=accident_finding(on_chip, file))
     if on_chip.problem:

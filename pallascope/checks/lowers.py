@@ -76,7 +76,7 @@ def check_lowers(evidence: LaunchEvidence) -> Finding | NotJudged | None:
 def lowering_finding(problem: Problem, file: str) -> Finding:
     """Explain an exception while the launch was traced and lowered for a TPU.
 
-    `file` is the learner's, relative to the root.
+    `file` is the judged one, relative to the root.
     """
     advice = workaround_for(problem)
     parts = [

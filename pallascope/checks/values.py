@@ -63,7 +63,7 @@ from pallascope.tools.arrays import in_float64
 
 #: So many different numbers, wrong in the same way, hardly have two causes.
 LEAST_NUMBERS = 2
-#: A mistake's result is at least this many times nearer to the learner's than the right one is.
+#: A mistake's result is at least this many times nearer to the judged one than the right one is.
 NEARER = 8
 
 
@@ -205,7 +205,7 @@ def _tested_cause(
 
 
 def _tested(evidence: LaunchEvidence, position: int, result: Comparison) -> Diagnosis | None:
-    """The diagnosis that the spec, changed in one thing, gives the learner's result."""
+    """The diagnosis that the spec, changed in one thing, gives the judged result."""
     results = [
         (hypothesis, in_float64(hypothesis.results[position]))
         for hypothesis in evidence.hypotheses()

@@ -96,7 +96,7 @@ class MemoryBox:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An operation, its parts of memory, and its line in the learner's file (0 if unknown).
+    """An operation, its parts of memory, and its line in the judged file (0 if unknown).
 
     `count` is the number of groups that may remain. `barrier` is the one at which a copy or a
     product arrives, `into` a product's accumulator.

@@ -127,7 +127,7 @@ SPARSE_CORES = "it runs on SparseCores, whose time isn't predicted"
 def kernel_call(equation: core.JaxprEqn, file: str = "") -> KernelCall:
     """The equation of one kernel as data. Raises UnsupportedJax if its parameters have moved.
 
-    `file` is the learner's; without it, the kernel's author and line aren't looked up.
+    `file` is the judged one; without it, the kernel's author and line aren't looked up.
     """
     try:
         call = _kernel_call(equation)
@@ -346,7 +346,7 @@ def array_type(aval: AbstractValue) -> ArrayType:
 
 
 def operation(eqn: core.JaxprEqn, line: int = 0, turns: int = 1) -> Operation:
-    """An equation as data; `line` is the learner's line from which it was traced.
+    """An equation as data; `line` is the line of the judged file from which it was traced.
 
     `turns` is the trip count of the surrounding loops.
     """

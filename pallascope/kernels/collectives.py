@@ -226,7 +226,7 @@ COLLECTIVES = _KNOWN | _STARTED
 def collectives_of(closed: core.ClosedJaxpr, axes: Axes, file: str = "") -> tuple[Collective, ...]:
     """A launch's collectives outside of its kernels, for a mesh of these axes, in program order.
 
-    `file` is the learner's, for the lines. Leaves out operations that XLA removes because nothing
+    `file` is the judged one, for the lines. Leaves out operations that XLA removes because nothing
     uses them, and those over a single device.
     """
     found = [*_named(closed, axes, file), *_laid_anew(closed, axes, file)]

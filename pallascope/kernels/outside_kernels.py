@@ -239,7 +239,7 @@ class OutsideReader(Evaluator):
 
     Leaves out operations that move no byte. A value is whether it depends on a kernel.
 
-    `from_kernel` says for each result whether it depends on a kernel. `file` is the learner's,
+    `from_kernel` says for each result whether it depends on a kernel. `file` is the judged one,
     for the lines of the operations.
     """
 

@@ -116,7 +116,7 @@ class TracedLaunch:
     def trace(self, file: str = "", spec: str = "", spec_lines: range = range(0)) -> Trace:
         """Kernels, operations around them, results.
 
-        `file` is the learner's name in the trace's source info: lines are in this file, and kernels
+        `file` is the judged file's name in the trace's source info: lines are in it, and kernels
         of other files are marked. `spec` is the name of its function that a launch may not call,
         and `spec_lines` are the function's lines. All are "" if they aren't needed.
         """

@@ -2,7 +2,7 @@
 
 An interpreter finds the faults of manual DMA and those between devices while it runs a launch.
 Those of GPU threads come from evaluating the trace thread by thread. `grader.checks` explains all
-of them to the learner.
+of them to the author.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DmaHazard(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManualCopy:
-    """A copy that a kernel has started. `line` is None if it isn't in the learner's file.
+    """A copy that a kernel has started. `line` is None if it isn't in the judged file.
 
     `source` and `target` are parts of Refs, such as "x_slots[1]". `size` is in bytes. Grid step
     `step` started it, in the `turn`-th execution of its line. `sharing` is the number of other

@@ -61,7 +61,7 @@ class Operation:
 
     `operands` are its inputs; a Ref counts as the array that it refers to. `within` is the JAX
     function that contains it, such as "median" for a sort; "" if the kernel itself calls it.
-    `line` is the line in the learner's file, 0 if unknown. Each element of a matrix product is a
+    `line` is the line in the judged file, 0 if unknown. Each element of a matrix product is a
     sum of `terms` products. `turns` is the trip count of the surrounding loops. `axes` are the mesh
     axes of an operation between devices.
     """
@@ -78,9 +78,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note about a launch for the learner, which doesn't change the verdict.
+    """A note about a launch for its author, which doesn't change the verdict.
 
-    `line` is the line in the learner's file, 0 if unknown.
+    `line` is the line in the judged file, 0 if unknown.
     """
 
     text: str
@@ -89,7 +89,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An array constant in a trace. `line` of the learner's file uses it first; 0 if unknown."""
+    """An array constant in a trace. `line` of the judged file uses it first; 0 if unknown."""
 
     array: ArrayType
     size: int  # in bytes
@@ -171,8 +171,8 @@ class KernelCall:
     callbacks: tuple[str, ...] = ()  # primitives in the body that leave the device
     cores: int = 1
     unknown: str = ""
-    foreign: str = ""  # the file of a part of the body, if it isn't the learner's
-    line: int = 0  # the learner's line that launches it; 0 if unknown
+    foreign: str = ""  # the file of a part of the body, if it isn't the judged one
+    line: int = 0  # the line of the judged file that launches it; 0 if unknown
     lints: tuple[Lint, ...] = ()
     sub_word_ints: tuple[
         SubWordInt, ...
@@ -218,7 +218,7 @@ class XlaCopy:
 
 @dataclass(frozen=True, slots=True, order=True)
 class OperationPlace:
-    """A place in the learner's file with an operation, and the `numbers` that are its operands."""
+    """A place in the judged file with an operation, and the `numbers` that are its operands."""
 
     line: int
     column: int
@@ -273,7 +273,7 @@ class Collective:
 
     It is over `axes` of the mesh, and `devices` devices take part. `arrays` are one device's
     operands. In each of the `runs` a device sends `sent` bytes over its links, each over `hops`
-    links on average. `line` is the line in the learner's file, 0 if unknown.
+    links on average. `line` is the line in the judged file, 0 if unknown.
     """
 
     name: str

@@ -22,7 +22,7 @@ from pallascope.model.launch import (
     Trace,
 )
 
-#: The quantities that a learner predicts for a program, in order: bytes, operations, the least
+#: The quantities that one can predict for a program, in order: bytes, operations, the least
 #: time in µs, and a kernel's largest possible speedup over XLA's program.
 QUANTITIES = ("bytes", "flops", "best_us", "speedup")
 
@@ -109,7 +109,7 @@ class TrialVerdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The verdict of a learner's test on one version of the kernel under test.
+    """The verdict of a kata's test on one version of the kernel under test.
 
     `kernel` completes the phrase "a kernel that …". `error` and `line` belong to the exception that
     rejected it. `calls` is the number of times that the test called the kernel.
@@ -188,7 +188,7 @@ class Stage(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An exception raised by the learner's code, or by Pallas on its behalf."""
+    """An exception raised by the judged code, or by Pallas on its behalf."""
 
     stage: Stage
     kind: str  # the exception's class name
@@ -289,7 +289,7 @@ class SameSeeds:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything observed about the learner's launch function on one case."""
+    """Everything observed about the judged launch function on one case."""
 
     problem: Problem | None = None
     trace: Trace | None = None
@@ -297,7 +297,7 @@ class Observation:
     outputs: tuple[Array, ...] = ()
     complaints: tuple[str, ...] = ()  # messages that the interpreter printed instead of raising
     printed: str = ""
-    trials: tuple[Trial, ...] = ()  # a learner's test: its verdict on each kernel
+    trials: tuple[Trial, ...] = ()  # a kata's test: its verdict on each kernel
     copy_faults: tuple[DmaFault, ...] = ()  # faults of manual DMA, in the order of the run
     device_faults: tuple[DeviceFault, ...] = ()
     devices: int = 1  # the number of devices in the run
@@ -343,7 +343,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """The results of the learner's launch with one change in a line: "had <= instead of <".
+    """The results of the judged launch with one change in a line: "had <= instead of <".
 
     All are empty if no tried change gives nearly the right results.
     """

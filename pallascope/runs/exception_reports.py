@@ -1,4 +1,4 @@
-"""Exceptions as data: the line of the learner's file, whether it is a todo, Pallas' message."""
+"""Exceptions as data: the line of the judged file, whether it is a todo, Pallas' message."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def problem_of(error: BaseException, source: SourceFile, stage: Stage) -> Proble
 def _message(error: BaseException) -> str:
     try:
         return _TRACED_BY_US.sub("", str(error)).strip()
-    except Exception as another:  # an exception of the learner's, which may say anything
+    except Exception as another:  # an exception of the judged file's, which may say anything
         return f"(its text raises {type(another).__name__})"
 
 

@@ -437,7 +437,7 @@ _NEARLY = (_nearly, partial(_nearly, times=2.0**-3), partial(_nearly, times=2.0*
 
 
 def _source(question: RepairRun) -> Source:
-    """The learner's file; the learner writes the lines in its regions."""
+    """The judged file; its author writes the lines in its regions."""
     text = question.source.content.decode(errors="replace")
     try:
         asked = {line for one in regions(text) for line in range(one.begin, one.end)}

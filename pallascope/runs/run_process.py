@@ -43,7 +43,7 @@ AS_WRITTEN = (
 )
 THREADS = 4  # of XLA, for each simulated device
 #: The most devices of a mesh, which one process simulates.
-MAX_DEVICES = 8
+SIMULATED_DEVICES = 8
 
 
 def interpreter_flags(environ: Mapping[str, str]) -> str:
@@ -101,7 +101,7 @@ def main() -> None:
     parent = ParentConnection()
     skip_plugins()
     if _MESHED in os.environ:
-        simulate_devices(MAX_DEVICES)
+        simulate_devices(SIMULATED_DEVICES)
     from pallascope.runs import launch_runs  # imports jax, which reads the environment
 
     while True:

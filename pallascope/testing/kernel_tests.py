@@ -58,7 +58,7 @@ from pallascope.runs.questions import (
     RunResult,
     RunTrace,
 )
-from pallascope.runs.run_process import MAX_DEVICES, RunProcess
+from pallascope.runs.run_process import SIMULATED_DEVICES, RunProcess
 from pallascope.testing.traced_call import (
     KernelFault,
     KernelNotJudged,
@@ -314,8 +314,8 @@ class Pallas:
         __tracebackhide__ = True
         target = named(chip or self.chip)
         axes = tuple(mesh.items()) if isinstance(mesh, Mapping) else tuple(mesh)
-        if mesh_size(axes) > MAX_DEVICES:
-            raise ValueError(f"a mesh of {mesh_size(axes)} devices: at most {MAX_DEVICES}")
+        if mesh_size(axes) > SIMULATED_DEVICES:
+            raise ValueError(f"a mesh of {mesh_size(axes)} devices: at most {SIMULATED_DEVICES}")
         return traced_call(function, args, kwargs, target, axes, self.root)
 
     def _check_run(

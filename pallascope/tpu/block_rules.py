@@ -54,7 +54,7 @@ class Space(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """A rule that a block can break; its value is the sentence that a learner reads."""
+    """A rule that a block can break; its value is the sentence that its author reads."""
 
     LANES = (
         "The last dimension of a block must be a multiple of 128, or the array's whole dimension: "

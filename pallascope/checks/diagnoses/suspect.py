@@ -26,7 +26,7 @@ from pallascope.model import (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A phrase for a table cell, and a sentence or two for the learner.
+    """A phrase for a table cell, and a sentence or two for the author.
 
     `vague`: it describes the numbers and doesn't name their cause. `guess`: it names likely causes,
     which the name of a known mistake may contradict. `tested`: the cause explains all elements;

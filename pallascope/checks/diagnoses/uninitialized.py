@@ -102,7 +102,7 @@ def nan_of_some_kind(suspect: Suspect) -> Diagnosis | None:
     return Diagnosis(
         "NaN where numbers belong",
         "The result has NaN where numbers belong: from memory that nothing had written, or from "
-        "arithmetic such as 0/0 or inf − inf. The strict interpreter (--kata-mode strict) can tell "
+        "arithmetic such as 0/0 or inf − inf. The strict interpreter can tell "
         "which.",
         vague=True,
     )

@@ -34,7 +34,7 @@ only_to_run: ContextVar[bool] = ContextVar("only_to_run", default=False)
 class NotSerializable(Exception):
     """Something in a trace can't be carried to another process.
 
-    Its message names the operation or the object in plain words. `place` is the learner's line
+    Its message names the operation or the object in plain words. `place` is the judged file's line
     from which it comes; None if it is unknown.
     """
 

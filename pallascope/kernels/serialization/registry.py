@@ -69,7 +69,7 @@ def _all() -> tuple[Form, ...]:
 def make_ready() -> None:
     """Build the tables of classes and primitives: 12 to 25 ms that each process would take later.
 
-    This also decides what counts as JAX's own before any learner's file is imported.
+    This also decides what counts as JAX's own before any judged file is imported.
     """
     by_class()
     python_encoders.of_jax()
@@ -79,7 +79,7 @@ def make_ready() -> None:
 def make_ready_for_gpus() -> None:
     """The same for launches on a GPU, once in a process: half a second that no other one spends.
 
-    Call it before a learner's file is imported. Raises ImportError if absl-py is missing.
+    Call it before a judged file is imported. Raises ImportError if absl-py is missing.
     """
     pallas_encoders.make_known()
     forget()
