@@ -36,6 +36,7 @@ from pallascope.kernels.happens_before import (
 )
 from pallascope.kernels.jax_internals import UnsupportedJax
 from pallascope.kernels.jaxprs import IN_HBM, primitives
+from pallascope.kernels.race_detection import at_the_beginning
 from pallascope.kernels.refs import FIRST_SEMAPHORE, RefNames
 from pallascope.kernels.source_lines import WaitLines, source_line
 from pallascope.model import (
@@ -71,6 +72,7 @@ class DeviceFaultLog:
         self._source, self._axes, self._devices = source, axes, mesh_size(axes)
         self._names, self._wait_lines = RefNames(), WaitLines()
         self._begins_together = False
+        self._next = self._names, self._wait_lines, self._begins_together
         self._lock = threading.Lock()
         self._lines: dict[int, tuple[Any, SourceLine | None]] = {}
         self._begin()
@@ -82,14 +84,17 @@ class DeviceFaultLog:
         self._ended = set[int]()
 
     def kernel(self, names: RefNames, wait_lines: WaitLines, begins_together: bool) -> None:
-        """Begin tracing a kernel; `begins_together`: libtpu makes its devices begin together."""
-        self._names, self._wait_lines = names, wait_lines
-        self._begins_together = begins_together
+        """A device begins a kernel; `begins_together`: libtpu makes the devices begin together."""
+        with self._lock:
+            self._next = names, wait_lines, begins_together
+            if not self._ended:  # otherwise others may still be in the last one
+                self._names, self._wait_lines, self._begins_together = self._next
 
     def _happens(self, device: int) -> None:
         self._latest = time.monotonic()
-        if device in self._ended:  # the next kernel: no device begins it before all have ended
+        if device in self._ended:  # the next kernel: no device acts in it before all have ended
             self._finish_kernel()
+            self._names, self._wait_lines, self._begins_together = self._next
 
     def _finish_kernel(self) -> None:
         exchange = self._exchange
@@ -343,7 +348,7 @@ def within_axes(usual: Callable[..., Any]) -> Callable[..., Any]:
 class _Watch:
     def __init__(self, interpreter: Any, utils: Any, device_log: DeviceFaultLog) -> None:
         self._interpreter, self._utils, self._device_log = interpreter, utils, device_log
-        self._communicates = False
+        self._communicates = dict[int, bool]()  # the kernel that each device runs
 
     def around(
         self, name: str, before: Callable[..., None], after: Callable[..., None] | None = None
@@ -368,12 +373,17 @@ class _Watch:
             aliases = others.get("input_output_aliases", ())
             names = RefNames.of(jaxpr, grid_mapping, aliases)
             used = set(primitives(jaxpr))
-            self._communicates = not used.isdisjoint({"dma_start", "semaphore_signal"})
+            communicates = not used.isdisjoint({"dma_start", "semaphore_signal"})
             asked = getattr(others.get("compiler_params"), "collective_id", None)
             together = asked is None and "get_barrier_semaphore" not in used
             lines = WaitLines.in_kernel(jaxpr, BARRIER)
-            self._device_log.kernel(names, lines, together)
-            return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
+
+            def begins(device: int) -> None:
+                self._communicates[device] = communicates
+                self._device_log.kernel(names, lines, together)
+
+            with at_the_beginning(self._interpreter, begins):
+                return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
 
         return interpreted
 
@@ -395,7 +405,7 @@ class _Watch:
         *_: Any, src_device_id: Any = None, source_info: Any = None, **__: Any,
     ) -> None:  # fmt: skip
         """A core of the device, not a copy, reads or writes memory."""
-        if src_device_id is not None or not self._communicates:
+        if src_device_id is not None or not self._communicates.get(int(device)):
             return
         core = int(device), int(local)
         area = self._area(core, space, buffer, transforms)[0]

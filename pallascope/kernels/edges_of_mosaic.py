@@ -631,6 +631,39 @@ def _any_new(
     return made.any()
 
 
+def define_packing() -> None:
+    """Let programs of this process that run on the CPU pack narrow elements into words."""
+    from pallascope.kernels.jax_internals import mlir, mosaic_primitives
+
+    for name, function in (("pack_elementwise_p", _packed), ("unpack_elementwise_p", _unpacked)):
+        if primitive := getattr(mosaic_primitives, name, None):
+            rule = mlir.lower_fun(function, multiple_results=False)
+            mlir.register_lowering(primitive, rule, platform="cpu")
+
+
+def _bits(dtype: Any) -> int:
+    info: Any = jnp.finfo if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo
+    return int(info(dtype).bits)
+
+
+def _packed(*parts: jax.Array, packed_dtype: Any) -> jax.Array:
+    """Words with an element of each array, the first in the lowest bits."""
+    word, bits = jnp.dtype(f"uint{_bits(parts[0].dtype)}"), _bits(packed_dtype)
+    total = jnp.zeros(parts[0].shape, word)
+    for number, part in enumerate(parts):
+        narrow = lax.bitcast_convert_type(part.astype(packed_dtype), jnp.dtype(f"uint{bits}"))
+        total |= narrow.astype(word) << (number * bits)
+    return total
+
+
+def _unpacked(words: jax.Array, *, index: int, packed_dtype: Any, unpacked_dtype: Any) -> jax.Array:
+    """The elements with this number in each word."""
+    bits = _bits(packed_dtype)
+    word = lax.bitcast_convert_type(words, jnp.dtype(f"uint{_bits(words.dtype)}"))
+    narrow = ((word >> (index * bits)) & ((1 << bits) - 1)).astype(f"uint{bits}")
+    return lax.bitcast_convert_type(narrow, packed_dtype).astype(unpacked_dtype)
+
+
 @contextlib.contextmanager
 def rewriting(
     replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],

@@ -36,7 +36,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -49,10 +49,10 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.extend import core
 from jax.typing import ArrayLike
 
-from pallascope.kernels.edges_of_mosaic import edges_of_mosaic, rewriting
+from pallascope.kernels.edges_of_mosaic import define_packing, edges_of_mosaic, rewriting, rewritten
 from pallascope.kernels.faster_interpreter import EverySecond, Order, faster_interpreter
 from pallascope.kernels.jax_internals import UnsupportedJax, mlir, multiple_of_p
-from pallascope.kernels.jaxprs import IN_HBM
+from pallascope.kernels.jaxprs import IN_HBM, changed_inside, inner_jaxprs
 from pallascope.kernels.pallas_params import semantics_name
 from pallascope.kernels.prng_emulation import emulated_prng
 from pallascope.kernels.refs import PIPELINES, RefNames, buffers_of_scopes, through_views
@@ -329,7 +329,11 @@ class UnwrittenMemory:
     def of_a_tpu(self) -> Iterator[None]:
         """The same for the TPU interpreter. Its arrays also have the tiles that pipelines copy."""
         try:
-            from pallascope.kernels.jax_internals import SharedMemory, tpu_interpreter
+            from pallascope.kernels.jax_internals import (
+                Semaphore,
+                SharedMemory,
+                tpu_interpreter,
+            )
         except UnsupportedJax:
             yield
             return
@@ -340,6 +344,7 @@ class UnwrittenMemory:
             _wrapped(SharedMemory, "get_buffer_content", self._read_tiles),
             _wrapped(SharedMemory, "store_buffer_content", self._store_tiles),
             _wrapped(SharedMemory, "swap_buffer_content", _swap_masked),
+            _wrapped(Semaphore, "wait", _wait_for_nothing),
             self.allocating(allocate, _reset),
         ):
             yield
@@ -407,6 +412,9 @@ class UnwrittenMemory:
         """Read from an array; where a pipeline reads a tile past the edge, padding."""
         found, *rest = usual(memory, key, part, *args, **more)
         wanted = _sizes(part)
+        if 0 in wanted and not any(map(operator.gt, _starts(part), memory.mem[key].shape)):
+            array = memory.mem[key]
+            return np.zeros((*wanted, *array.shape[len(part) :]), array.dtype), *rest
         if found is None or found.shape[: len(wanted)] == wanted or not _in_tiles(key, more):
             return found, *rest
         from pallascope.kernels.jax_internals import tpu_interpreter_utils as utils
@@ -437,11 +445,20 @@ class UnwrittenMemory:
             return inside, *rest
         with memory.lock:
             array = memory.mem[key]
-            starts = (one.start if isinstance(one, slice) else one for one in part)
-            if any(map(operator.ge, starts, array.shape)):
+            if any(map(operator.ge, _starts(part), array.shape)):
                 return False, *rest
             array.set_in_bounds_portion(part, value)
         return True, *rest
+
+
+def _starts(part: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(one.start if isinstance(one, slice) else one for one in part)
+
+
+def _wait_for_nothing(usual: Any, semaphore: Any, value: Any, *args: Any, **more: Any) -> None:
+    """A wait, which passes at once for a copy of no elements. jax expects an earlier signal."""
+    if int(value):
+        usual(semaphore, value, *args, **more)
 
 
 def _swap_masked(
@@ -594,6 +611,7 @@ def running(
     after an exception.
     """
     assume_multiples()
+    define_packing()
     if mode is not Mode.STRICT:
         yield mode is Mode.INTERPRET
         return
@@ -603,7 +621,7 @@ def running(
         with (
             faster_interpreter(seed) as remaining,
             in_any_order(),
-            rewriting(through_views),
+            rewriting(_for_the_interpreter),
             edges_of_mosaic(as_xla),
             emulated_prng(),
             nan_past_the_edge(padded),
@@ -621,6 +639,23 @@ def running(
     except BaseException:
         _reset()
         raise
+
+
+def _for_the_interpreter(
+    eqn: core.JaxprEqn, made: Mapping[int, core.JaxprEqn]
+) -> Sequence[core.JaxprEqn]:
+    """Equations without views. Those inside of a pipeline's own equation also have its scope."""
+    if not inner_jaxprs(eqn) or not copied_by_pipeline(eqn.source_info):
+        return through_views(eqn, made)
+    scope = eqn.source_info.name_stack
+
+    def inside(one: core.JaxprEqn, _: object) -> list[core.JaxprEqn]:
+        if copied_by_pipeline(one.source_info):
+            return [one]
+        stack = scope + one.source_info.name_stack
+        return [one.replace(source_info=one.source_info.replace(name_stack=stack))]
+
+    return [changed_inside(eqn, lambda jaxpr: rewritten(jaxpr, inside))]
 
 
 def _reset() -> None:

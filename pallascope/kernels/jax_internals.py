@@ -39,6 +39,7 @@ PLACES = {
     "NameStack": "jax._src.source_info_util.NameStack",
     "NamedSharding": "jax._src.named_sharding.NamedSharding",
     "PartitionSpec": "jax._src.partition_spec.PartitionSpec",
+    "Semaphore": f"{_TPU_INTERPRETER}.shared_memory.Semaphore",
     "SharedMemory": f"{_TPU_INTERPRETER}.shared_memory.SharedMemory",
     "SourceInfo": "jax._src.source_info_util.SourceInfo",
     "Traceback": "jax._src.source_info_util.Traceback",

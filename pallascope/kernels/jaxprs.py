@@ -208,6 +208,21 @@ def most_of(
     return total
 
 
+def changed_inside(eqn: core.JaxprEqn, change: Callable[[core.Jaxpr], core.Jaxpr]) -> core.JaxprEqn:
+    """The equation with other jaxprs in its parameters; the equation itself if it has none."""
+
+    def changed(param: Any) -> Any:
+        if isinstance(param, core.ClosedJaxpr):
+            return param.replace(jaxpr=change(param.jaxpr))
+        if isinstance(param, core.Jaxpr):
+            return change(param)
+        return tuple(map(changed, param)) if type(param) is tuple else param
+
+    if not inner_jaxprs(eqn):
+        return eqn
+    return eqn.replace(params={name: changed(value) for name, value in eqn.params.items()})
+
+
 def rewritten(
     jaxpr: core.Jaxpr,
     replacement: Callable[[core.JaxprEqn, Mapping[int, core.JaxprEqn]], Sequence[core.JaxprEqn]],

@@ -49,21 +49,23 @@ def watching() -> Iterator[RaceWatch]:
     from pallascope.kernels.jax_internals import (
         SharedMemory,
         race_detection_state,
+        ranges_overlap,
         tpu_interpreter,
     )
 
     try:
         detector = race_detection_state.RaceDetectionState
         leftovers = SharedMemory.get_sempahores_with_nonzero_count
-        copies, interpreted = tpu_interpreter.DMA, tpu_interpreter.interpret_pallas_call
+        copies = tpu_interpreter.DMA
     except AttributeError as error:
         raise UnsupportedJax(f"the TPU interpreter's state ({error})") from None
     watch = RaceWatch()
     replaced = (
         (tpu_interpreter, "RaceDetectionState", _noting_races(watch, detector)),
         (tpu_interpreter, "DMA", _noting_copies(watch, copies)),
-        (tpu_interpreter, "interpret_pallas_call", _noting_names(watch, interpreted)),
+        (tpu_interpreter, "interpret_pallas_call", _noting_names(watch, tpu_interpreter)),
         (race_detection_state, "print", _silent),
+        (race_detection_state, "_ranges_overlap", functools.partial(_of_elements, ranges_overlap)),
         (SharedMemory, "get_sempahores_with_nonzero_count", _noting_left_over(watch, leftovers)),
     )
     with contextlib.ExitStack() as stack:
@@ -130,18 +132,54 @@ def _unordered(one: _Entry, other: _Entry) -> bool:
     first, second = other[-3], one[-3]
     compare: Any = getattr(first, "ordered", None)
     ordered = compare(second) if compare else vector_clock.ordered(first, second)
-    return not ordered and ranges_overlap(one[-2], other[-2])
+    return not ordered and _of_elements(ranges_overlap, one[-2], other[-2])
 
 
-def _noting_names(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Record the names of a kernel's buffers before it is interpreted."""
+def _of_elements(usual: Callable[..., bool], one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two parts of a buffer overlap; jax lets a part of no elements do so."""
+    slices = [each for each in (*one, *other) if isinstance(each, slice)]
+    if any(each.start == each.stop for each in slices if each.start is not None):
+        return False
+    return usual(one, other)
+
+
+def _noting_names(watch: RaceWatch, interpreter: Any) -> Callable[..., Any]:
+    """Record the names of a kernel's buffers when it begins to run."""
+    usual = interpreter.interpret_pallas_call
 
     @functools.wraps(usual)  # jax uses its name if it fails
     def interpreted(*args: Any, jaxpr: Any, grid_mapping: Any, **others: Any) -> Any:
-        watch.names = RefNames.of(jaxpr, grid_mapping, others.get("input_output_aliases", ()))
-        return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
+        names = RefNames.of(jaxpr, grid_mapping, others.get("input_output_aliases", ()))
+
+        def begins(_: int) -> None:
+            watch.names = names
+
+        with at_the_beginning(interpreter, begins):
+            return usual(*args, jaxpr=jaxpr, grid_mapping=grid_mapping, **others)
 
     return interpreted
+
+
+@contextlib.contextmanager
+def at_the_beginning(interpreter: Any, action: Callable[[int], None]) -> Iterator[None]:
+    """Call this with a device's number when it begins a kernel that is translated in this context.
+
+    All kernels of a launch are translated before the first one runs. If jax keeps the function
+    elsewhere, it is called now.
+    """
+    usual = getattr(interpreter, "_initialize_shared_memory", None)
+    if usual is None:
+        action(0)
+        yield
+        return
+
+    @functools.wraps(usual)
+    def begun(token: Any, device: Any, *args: Any, **others: Any) -> Any:
+        action(int(device))
+        return usual(token, device, *args, **others)
+
+    with _replaced(interpreter, "_initialize_shared_memory", begun):
+        yield
 
 
 def _noting_copies(watch: RaceWatch, usual: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,6 +25,7 @@ from pallascope.kernels.jax_internals import UnsupportedJax
 from pallascope.kernels.jaxprs import (
     IN_HBM,
     array_struct,
+    changed_inside,
     equations,
     inner_jaxprs,
     memory_space,
@@ -232,29 +233,50 @@ def _stored(contents: jax.Array, transforms: Sequence[Any], value: jax.Array) ->
 _WITHOUT_RESULTS = ("add_dependency", "trace_value", "delay")
 
 
-def _indexed_first(shape: tuple[int, ...], transforms: Sequence[Any]) -> list[Any]:
-    """The same part of an array, with its leading dimensions indexed before a bitcast, if possible.
+def _indexed_first(ref: Any, transforms: Sequence[Any]) -> list[Any]:
+    """The same part of a Ref, with its leading dimensions indexed before views, if possible.
 
-    A bitcast changes the last two dimensions only: ref.bitcast(dtype).at[slot] sees one slot.
+    Views often leave leading dimensions as they are, so ref.bitcast(dtype).at[slot] sees one slot.
     """
-    if len(transforms) < 2 or len(shape) < 3:
-        return list(transforms)
-    first, second, *others = transforms
-    if not hasattr(first, "dtype") or not hasattr(second, "indices"):
+    views = list(itertools.takewhile(lambda one: not hasattr(one, "indices"), transforms))
+    if not views or len(views) == len(transforms):
         return list(transforms)
     from pallascope.kernels.jax_internals import NDIndexer
 
-    *leading, rows, columns = second.indices
-    if len(leading) != len(shape) - 2 or second.int_indexer_shape:
+    at, *others = transforms[len(views) :]
+    shapes = list(itertools.accumulate(views, _seen, initial=array_struct(ref)))
+    same = _shared_dimensions([one.shape for one in shapes])
+    if not same or at.int_indexer_shape:
         return list(transforms)
-    last = NDIndexer.make_trivial_indexer(shape[-2:]).indices
-    before = dataclasses.replace(second, indices=(*leading, *last), shape=shape)
-    kept = before.get_indexer_shape()[:-2]
+    shape = shapes[0].shape
+    rest = NDIndexer.make_trivial_indexer(shape[same:]).indices
+    before = dataclasses.replace(at, indices=(*at.indices[:same], *rest), shape=shape)
+    kept = before.get_indexer_shape()[: -len(rest)]
     whole = NDIndexer.make_trivial_indexer(kept).indices if kept else ()
     after = dataclasses.replace(
-        second, indices=(*whole, rows, columns), shape=(*kept, *second.shape[-2:])
+        at, indices=(*whole, *at.indices[same:]), shape=(*kept, *at.shape[same:])
     )
-    return [before, first, after, *others]
+    return [before, *(_of_part(view, kept, same) for view in views), after, *others]
+
+
+def _seen(array: jax.ShapeDtypeStruct, view: Any) -> jax.ShapeDtypeStruct:
+    """An array as a view shows it."""
+    from pallascope.kernels.jax_internals import state_discharge
+
+    return jax.eval_shape(lambda contents: state_discharge.transform_array(contents, [view]), array)
+
+
+def _shared_dimensions(shapes: Sequence[tuple[int, ...]]) -> int:
+    """The number of leading dimensions that all shapes have, without the last two of each."""
+    columns = zip(*(shape[:-2] for shape in shapes), strict=False)
+    return len(list(itertools.takewhile(lambda sizes: len(set(sizes)) == 1, columns)))
+
+
+def _of_part(view: Any, kept: tuple[int, ...], same: int) -> Any:
+    """The view of a part of an array, of which `kept` is left of the first `same` dimensions."""
+    if not _is_reshape(view):
+        return view
+    return dataclasses.replace(view, shape=(*kept, *view.shape[same:]))
 
 
 def _static(number: Any) -> Any:
@@ -409,7 +431,7 @@ def through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
         from pallascope.kernels.jax_internals import NDIndexer, get_p, state_discharge
     except UnsupportedJax:
         return [eqn]
-    transforms = _indexed_first(array_struct(ref).shape, transforms)
+    transforms = _indexed_first(ref, transforms)
     first = list(itertools.takewhile(lambda one: hasattr(one, "indices"), transforms))
     rest_index, rest_tree = jax.tree.flatten(tuple(transforms[len(first) :]))
     viewed = tuple(first) or (NDIndexer.make_trivial_indexer(array_struct(ref).shape),)
@@ -441,15 +463,7 @@ def through_views(eqn: core.JaxprEqn, _: object) -> Sequence[core.JaxprEqn]:
 def without_views(jaxpr: core.Jaxpr) -> core.Jaxpr:
     """A body whose equations, also inner ones, are those of `through_views`."""
 
-    def viewless(param: Any) -> Any:
-        if isinstance(param, core.ClosedJaxpr):
-            return param.replace(jaxpr=without_views(param.jaxpr))
-        if isinstance(param, core.Jaxpr):
-            return without_views(param)
-        return tuple(map(viewless, param)) if type(param) is tuple else param
-
     def replacement(eqn: core.JaxprEqn, made: object) -> Sequence[core.JaxprEqn]:
-        params = {name: viewless(value) for name, value in eqn.params.items()}
-        return through_views(eqn.replace(params=params) if inner_jaxprs(eqn) else eqn, made)
+        return through_views(changed_inside(eqn, without_views), made)
 
     return rewritten(jaxpr, replacement)

@@ -94,7 +94,10 @@ ATTRIBUTES = {
     "jax_core": "Jaxpr JaxprEqn Var Literal",
     "linear_util": "wrap_init",
     "mlir": "lower_fun register_lowering",
-    "mosaic_primitives": "_dma_flatten prng_random_bits_p prng_seed_p stochastic_round_p",
+    "mosaic_primitives": (
+        "_dma_flatten pack_elementwise_p prng_random_bits_p prng_seed_p stochastic_round_p "
+        "unpack_elementwise_p"
+    ),
     "pallas_call": "_trace_kernel_to_jaxpr",
     "prng": "random_bits_impl_base random_bits_p random_unwrap",
     "race_detection_state": "RaceDetectionState",
@@ -110,6 +113,7 @@ ATTRIBUTES = {
         "get_uninitialized_array get_uninitialized_value pad_to_block_dimension to_range"
     ),
     "xla_bridge": "get_backend local_devices",
+    "Semaphore": "wait",
     "SharedMemory": ("get_buffer_content get_sempahores_with_nonzero_count store_buffer_content"),
 }
 
