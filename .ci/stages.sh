@@ -148,6 +148,15 @@ whole() {
     "$1/bin/pytest" tests -n "$workers" --seeds=1,20,300 --every-case --durations=30
 }
 
+# Kernels of packages on PyPI, in an environment of their own.
+packages() {
+    local venv="$work/packages" test=tests/pallascope/testing/test_pypi_kernels.py
+    "$old" -m venv "$venv"
+    "$venv/bin/pip" install -q -e '.[dev,tpu]' tokamax==0.0.12 recurrentgemma==1.0.1 ejkernel==0.0.80.3
+    "$venv/bin/python" -c 'import tokamax, recurrentgemma, ejkernel'
+    "$venv/bin/pytest" "$test" -n "$workers" -p no:cacheprovider
+}
+
 # How far solutions stay below the tolerance, over 200 seeds; fails where an error reaches half of it.
 margins() {
     "$1/bin/python" tools/benchmarks/margins.py --solutions

@@ -477,11 +477,6 @@ EXCEPTION_ADVICE: AdviceTable = (
         "cast the first carry or the returned one with .astype, to the wider of the two.",
     ),
     (
-        r"^ConcretizationTypeError[\s\S]*interpret_pallas_call",
-        "The interpreter cannot run a parallel grid dimension whose size is a traced value: mark "
-        "it arbitrary in dimension_semantics, or make its size a Python number.",
-    ),
-    (
         r"^ConcretizationTypeError[\s\S]*arose with the `(int|float|bool)` function",
         "While a launch is traced its arrays have no values yet, so int(), float() and bool() "
         "cannot look at one. An index, the bound of a loop and the size of a grid dimension may "

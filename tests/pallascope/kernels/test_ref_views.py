@@ -84,6 +84,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "bitcast": lambda slots: slots.at[0].bitcast(jnp.int32).reshape(16, 128),
     "bitcast first": lambda slots: slots.bitcast(jnp.int32).at[0].reshape(16, 128),
     "bitcast of a range": lambda slots: slots.bitcast(jnp.int32).at[pl.ds(0, 1)].reshape(16, 128),
+    "two views first": lambda slots: slots.bitcast(jnp.int32).reshape(2, 16, 128).at[0],
 }
 
 
