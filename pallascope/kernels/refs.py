@@ -7,6 +7,7 @@ to each of its Refs shows which are read before they are written. Accesses throu
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -16,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend import core
 
 from pallascope.kernels.dma_hazards import BufferPart
@@ -309,101 +312,285 @@ def _groups(
         yield tuple(ours), tuple(theirs)
 
 
-#: A start or a size: the sum of these products of a factor and a number, or a variable of the body.
-_Terms = list[tuple[int, Any]]
+#: A copy through views is cut in at most as many.
+MOST_PIECES = 64
+#: A part of one end of a copy: its first row of the copy and its number of rows.
+_Piece = tuple[Any, Any, Any]
 
 
-def _split(sizes: tuple[int, ...], indices: Sequence[Any]) -> tuple[_Terms, _Terms] | None:
-    """The start and the size of a range of a dimension that is seen as dimensions of these sizes.
+class _ReshapedCopy:
+    """A copy through `ref.reshape(shape)`, as copies of parts of the Refs themselves."""
 
-    None if the elements don't follow each other.
+    def __init__(self, eqn: core.JaxprEqn) -> None:
+        self.before: list[core.JaxprEqn] = []  # compute the parts
+        self._eqn = eqn
+        self._most: dict[int, int] = {}  # the largest values of variables, by their ids
+
+    def _number(self, function: Callable[..., Any], *numbers: Any) -> Any:
+        """`function` of numpy, or jax.numpy, and numbers: a number, or a variable of the body."""
+        known = [_static(number) for number in numbers]
+        variables = [number for number in known if isinstance(number, core.Var)]
+        if not variables:
+            return int(function(np, *map(int, known)))
+        result = core.Var(variables[0].aval)
+
+        def computed(_: object, *values: Any) -> Any:
+            rest = iter(values)
+            given = (next(rest) if isinstance(number, core.Var) else number for number in known)
+            dtype = result.aval.dtype  # type: ignore[attr-defined]
+            return jnp.asarray(function(jnp, *given), dtype)
+
+        self.before.append(
+            replaced_by(self._eqn, computed, invars=variables, outvars=[result], params={})
+        )
+        return result
+
+    def split(self, source: Any, target: Any) -> list[tuple[Any, Any]]:
+        """Source and target of each copy. Raises LookupError if they are no such parts."""
+        same = source is target or _seen_alike(source, target)
+        source, target = self._boxed(source), self._boxed(target)
+        for first, second in ((source, target), (target, source)):
+            if not _is_reshaped(first):
+                continue
+            axis, pieces = self._pieces(first, second)
+            found: list[tuple[Any, Any]] = []
+            for part, offset, size in pieces:
+                other = dataclasses.replace(part, ref=second.ref) if same else None
+                other = other or self._narrowed(second, axis, offset, size)
+                found += self.split(*((part, other) if first is source else (other, part)))
+            if len(found) > MOST_PIECES:
+                raise LookupError
+            return found
+        return [(source, target)]
+
+    def _boxed(self, end: Any) -> Any:
+        """An end without the view if it is a box of the Ref; else as it is."""
+        with contextlib.suppress(LookupError):
+            shape, seen, indexer, transforms = _reshaped(end)
+            box: list[Any] = []
+            rest = list(indexer.indices)
+            for ours, theirs in _groups(shape, seen):
+                box += self._group(ours, theirs, rest[: len(theirs)])
+                del rest[: len(theirs)]
+            return _indexed(end, transforms, shape, box)
+        return end
+
+    def _group(
+        self, ours: tuple[int, ...], theirs: tuple[int, ...], own: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The indices of dimensions for those of the same elements in another shape.
+
+        Raises LookupError if these elements are no box.
+        """
+        whole = _trivial(ours).indices
+        if all(map(_is_whole, own, theirs)):
+            return whole
+        if len(ours) == len(theirs) == 1:
+            return own
+        if len(theirs) == 1 and not hasattr(own[0], "size"):
+            return [
+                _index(self._number(lambda _, at, rest=rest, size=size: at // rest % size, own[0]))
+                for rest, size in zip(_strides(ours), ours, strict=True)
+            ]
+        if len(ours) > 1:
+            raise LookupError
+        starts: list[Any] = []
+        for at, (rest, index) in enumerate(zip(_strides(theirs), own, strict=True)):
+            if not hasattr(index, "size"):
+                starts.append((rest, index))
+                continue
+            if index.stride != 1 or not all(map(_is_whole, own[at + 1 :], theirs[at + 1 :])):
+                raise LookupError
+            starts.append((rest, index.start))
+            size = self._number(lambda _, size, rest=rest: rest * size, index.size)
+            break
+        else:
+            size = 1
+        factors = [factor for factor, _ in starts]
+        start = self._number(
+            lambda _, *at: sum(f * n for f, n in zip(factors, at, strict=True)),
+            *(number for _, number in starts),
+        )
+        return [dataclasses.replace(whole[0], start=start, size=size)]
+
+    def _pieces(self, end: Any, other: Any) -> tuple[int, list[_Piece]]:
+        """Parts of an end whose rows cross two dimensions that the view merges.
+
+        The first number is the dimension of the copy that they divide. Raises LookupError.
+        """
+        shape, seen, indexer, transforms = _reshaped(end)
+        before: list[Any] = []
+        after: list[Any] = []
+        merged: tuple[Any, tuple[int, ...]] | None = None
+        rest = list(indexer.indices)
+        for ours, theirs in _groups(shape, seen):
+            own = rest[: len(theirs)]
+            del rest[: len(theirs)]
+            crosses = len(theirs) == 1 and len(ours) == 2 and not _is_whole(own[0], theirs[0])
+            if merged is None and crosses and getattr(own[0], "stride", 0) == 1:
+                merged = own[0], ours
+            else:
+                (before if merged is None else after).extend(self._group(ours, theirs, own))
+        if merged is None:
+            raise LookupError
+        index, (count, rows) = merged
+        axis = sum(hasattr(one, "size") for one in before)
+        most = _static(index.size)
+        if isinstance(most, core.Var):
+            room = _last_indexer(other)[1]
+            sizes = [
+                n for n, at in zip(room.shape, room.indices, strict=True) if hasattr(at, "size")
+            ]
+            most = min(self._most.get(id(most), count * rows), sizes[axis])
+        number_of_pieces = min((int(most) - 2 + rows) // rows + 1, count)
+        pieces: list[_Piece] = []
+        for number in range(number_of_pieces):
+            row, first, size, offset = (
+                self._number(function, index.start, index.size)
+                for function in _of_piece(number, rows, number == number_of_pieces - 1)
+            )
+            if isinstance(size, core.Var):
+                self._most[id(size)] = rows
+            part = dataclasses.replace(index, start=first, size=size)
+            if isinstance(size, core.Var) or size:
+                box = [*before, _index(row), part, *after]
+                pieces.append((_indexed(end, transforms, shape, box), offset, size))
+        return axis, pieces
+
+    def _narrowed(self, end: Any, axis: int, offset: Any, size: Any) -> Any:
+        """A part of an end along one dimension of the copy. Raises LookupError."""
+        from pallascope.kernels.jax_internals import TransformedRef
+
+        transforms, last = _last_indexer(end)
+        slices = [at for at, one in enumerate(last.indices) if hasattr(one, "size")]
+        indices, at = list(last.indices), slices[axis]
+        if indices[at].stride != 1:
+            raise LookupError
+        start = self._number(lambda _, one, other: one + other, indices[at].start, offset)
+        indices[at] = dataclasses.replace(indices[at], start=start, size=size)
+        narrow = dataclasses.replace(last, indices=tuple(indices), validate=False)
+        if hasattr(end, "transforms"):
+            return dataclasses.replace(end, transforms=(*transforms, narrow))
+        return TransformedRef(end, (narrow,))
+
+
+def _last_indexer(end: Any) -> tuple[tuple[Any, ...], Any]:
+    """The other transforms of an end, and its last indexer. Raises LookupError for other views."""
+    transforms = tuple(getattr(end, "transforms", ()))
+    if transforms and hasattr(transforms[-1], "indices"):
+        return transforms[:-1], transforms[-1]
+    if not all(hasattr(one, "indices") or _is_reshape(one) for one in transforms):
+        raise LookupError
+    shape = transforms[-1].shape if transforms else array_struct(ref_of(end)).shape
+    return transforms, _trivial(tuple(shape))
+
+
+def _index(number: Any) -> Any:
+    """A number as an equation's input; a variable as it is."""
+    if isinstance(number, core.Var):
+        return number
+    return core.Literal(np.int32(number), ShapedArray((), np.dtype(np.int32)))
+
+
+def _strides(shape: tuple[int, ...]) -> list[int]:
+    """The number of elements after which each index of an array grows by one."""
+    return [math.prod(shape[at + 1 :]) for at in range(len(shape))]
+
+
+def _of_piece(number: int, rows: int, is_last: bool) -> Sequence[Callable[..., Any]]:
+    """For a range of elements: the row of piece `number`, its start, size and offset in the range.
+
+    Rows have `rows` elements. They are functions of numpy, the range's start and its size; all are
+    zero for an empty piece.
     """
-    terms: _Terms = []
-    rest = math.prod(sizes)
-    for at, (size, index) in enumerate(zip(sizes, indices, strict=True)):
-        rest //= size
-        if not hasattr(index, "size"):
-            terms.append((rest, index))
-            continue
-        whole = all(map(_is_whole, indices[at + 1 :], sizes[at + 1 :]))
-        if index.stride != 1 or not whole:
-            return None
-        return [*terms, (rest, index.start)], [(rest, index.size)]
-    return terms, [(1, 1)]
+
+    def row(_: Any, start: Any, size: Any) -> Any:
+        return start // rows + number
+
+    def first(xp: Any, start: Any, size: Any) -> Any:
+        return xp.maximum(start, row(xp, start, size) * rows)
+
+    def length(xp: Any, start: Any, size: Any) -> Any:
+        last = start + size
+        if not is_last:  # the last one takes all that is left: more than a row is out of bounds
+            last = xp.minimum(last, (row(xp, start, size) + 1) * rows)
+        return xp.maximum(last - first(xp, start, size), 0)
+
+    def unless_empty(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda xp, *of: xp.where(length(xp, *of) > 0, function(xp, *of), 0)
+
+    return (
+        unless_empty(row),
+        unless_empty(lambda xp, *of: first(xp, *of) - row(xp, *of) * rows),
+        length,
+        unless_empty(lambda xp, *of: first(xp, *of) - of[0]),
+    )
 
 
-def _box(
-    shape: tuple[int, ...],
-    seen: tuple[int, ...],
-    indices: Sequence[Any],
-    total: Callable[[_Terms], Any],
-) -> Any:
-    """The indexer of an array for `indices` of the array seen in another shape.
-
-    `total` adds terms. None if these elements are no box of the array.
-    """
+def _trivial(shape: tuple[int, ...]) -> Any:
     from pallascope.kernels.jax_internals import NDIndexer
 
-    made = NDIndexer.make_trivial_indexer(shape)
-    box, rest = [], list(indices)
-    for ours, theirs in _groups(shape, seen):
-        own, rest = rest[: len(theirs)], rest[len(theirs) :]
-        whole = made.indices[len(box) : len(box) + len(ours)]
-        if all(map(_is_whole, own, theirs)):
-            box += whole
-        elif len(ours) == len(theirs) == 1:
-            box += own
-        elif len(ours) == 1 and (found := _split(theirs, own)):
-            start, size = map(total, found)
-            box.append(dataclasses.replace(whole[0], start=start, size=size))
-        else:
-            return None
-    return dataclasses.replace(made, indices=tuple(box), validate=False)
+    return NDIndexer.make_trivial_indexer(shape)
+
+
+def _is_reshaped(end: Any) -> bool:
+    return any(map(_is_reshape, getattr(end, "transforms", ())))
+
+
+def _seen_alike(one: Any, other: Any) -> bool:
+    """Whether two ends, as of a wait, are the same part of Refs of the same shape."""
+    if not (hasattr(one, "transforms") and hasattr(other, "transforms")):
+        return False
+    if array_struct(ref_of(one)).shape != array_struct(ref_of(other)).shape:
+        return False
+    (leaves, tree), (others, another) = map(jax.tree.flatten, (one.transforms, other.transforms))
+    return tree == another and all(a is b or a == b for a, b in zip(leaves, others, strict=True))
+
+
+def _reshaped(end: Any) -> tuple[tuple[int, ...], tuple[int, ...], Any, tuple[Any, ...]]:
+    """The shape that a reshape views, the seen shape, its indexer, and the indexers before it.
+
+    Raises LookupError for an end with other views.
+    """
+    transforms = tuple(getattr(end, "transforms", ()))
+    at = next((n for n, one in enumerate(transforms) if _is_reshape(one)), None)
+    if at is None or len(transforms) > at + 2:
+        raise LookupError
+    shape = tuple(transforms[at - 1].get_indexer_shape()) if at else array_struct(end.ref).shape
+    seen, after = tuple(transforms[at].shape), transforms[at + 1 :]
+    indexer = after[0] if after else _trivial(seen)
+    if not all(hasattr(one, "indices") for one in (*transforms[:at], indexer)):
+        raise LookupError
+    return shape, seen, indexer, transforms[:at]
+
+
+def _indexed(
+    end: Any, transforms: Sequence[Any], shape: tuple[int, ...], box: Sequence[Any]
+) -> Any:
+    indexer = dataclasses.replace(_trivial(shape), indices=tuple(box), validate=False)
+    return dataclasses.replace(end, transforms=(*transforms, indexer))
 
 
 def _without_reshape(eqn: core.JaxprEqn) -> list[core.JaxprEqn]:
-    """A copy through `ref.reshape(shape)`, as a copy of a part of the Ref itself.
+    """A copy through `ref.reshape(shape)`, as copies of parts of the Refs themselves.
 
-    It stays as it is, and the interpreter refuses it, if that isn't such a part.
+    It stays as it is, and the interpreter refuses it, if there are no such parts.
     """
-    try:
-        from pallascope.kernels.jax_internals import NDIndexer, mosaic_primitives
-    except UnsupportedJax:
+    if not any(map(_is_reshaped, parts(eqn))):
         return [eqn]
-    before: list[core.JaxprEqn] = []
+    copy = _ReshapedCopy(eqn)
+    source, target, *others = parts(eqn)
+    try:
+        from pallascope.kernels.jax_internals import mosaic_primitives
 
-    def total(terms: _Terms) -> Any:
-        known = sum(factor * int(_static(n)) for factor, n in terms if not isinstance(n, core.Var))
-        factors = [factor for factor, n in terms if isinstance(n, core.Var)]
-        numbers = [n for _, n in terms if isinstance(n, core.Var)]
-        if not numbers:
-            return known
-        start = core.Var(numbers[0].aval)
-
-        def added(_: object, *values: Any) -> Any:
-            products = (f * value for f, value in zip(factors, values, strict=True))
-            return (known + sum(products)).astype(start.aval.dtype)  # type: ignore[attr-defined]
-
-        before.append(replaced_by(eqn, added, invars=numbers, outvars=[start], params={}))
-        return start
-
-    def unshaped(end: Any) -> Any:
-        transforms = list(getattr(end, "transforms", ()))
-        at = next((n for n, one in enumerate(transforms) if _is_reshape(one)), None)
-        if at is None or len(transforms) > at + 2:
-            return end
-        shape = array_struct(end.ref).shape
-        if at:
-            shape = tuple(transforms[at - 1].get_indexer_shape())
-        seen, after = tuple(transforms[at].shape), transforms[at + 1 :]
-        indexer = after[0] if after else NDIndexer.make_trivial_indexer(seen)
-        if not all(hasattr(one, "indices") for one in (*transforms[:at], indexer)):
-            return end
-        box = _box(shape, seen, indexer.indices, total)
-        return end if box is None else dataclasses.replace(end, transforms=(*transforms[:at], box))
-
-    flat, tree = mosaic_primitives._dma_flatten(*map(unshaped, parts(eqn)))
-    return [*before, eqn.replace(invars=flat, params={**eqn.params, "tree": tree})]
+        pairs = copy.split(source, target)
+    except (UnsupportedJax, LookupError):
+        return [eqn]
+    made: list[core.JaxprEqn] = []
+    for pair in pairs:
+        flat, tree = mosaic_primitives._dma_flatten(*pair, *others)
+        made.append(eqn.replace(invars=flat, params={**eqn.params, "tree": tree}))
+    return [*copy.before, *made]
 
 
 def _is_reshape(transform: Any) -> bool:

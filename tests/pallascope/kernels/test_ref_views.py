@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 from pallascope.kernels import CopyWatch, TracedLaunch, watching_copies
-from pallascope.model import Mode
+from pallascope.model import DmaHazard, Mode
 
 X = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
 
@@ -141,3 +141,113 @@ def test_a_masked_store_within_bounds(rows: int) -> None:
     expected = np.zeros((16, 8, 128))
     expected[:rows, :4] = 1
     assert np.array_equal(result, expected)
+
+
+PAGES = np.arange(4 * 16 * 2 * 128, dtype=np.float32).reshape(4, 16, 2, 128)
+ROWS = PAGES.reshape(64, 2, 128)
+
+
+def copied_rows(
+    table: Any, pages: Any, *, size: int, both: bool = False, wait: bool = True, extra: bool = False
+) -> Any:
+    """Rows table[0] to table[0] + size of all pages; or table[1] rows, if `size` is 0.
+
+    `both` ends are merged dimensions. An `extra` wait is for the same rows once more.
+    """
+
+    def kernel(table_ref: Any, x_hbm: Any, o_hbm: Any, sem: Any) -> None:
+        count = size or table_ref[1]
+        source = x_hbm.reshape(64, 2, 128).at[pl.ds(table_ref[0], count)]
+        if both:
+            target = o_hbm.reshape(64, 2, 128).at[pl.ds(table_ref[0] // 2, count)]
+        else:
+            target = o_hbm.at[1].at[pl.ds(0, count)]
+        copy = pltpu.make_async_copy(source, target, sem)
+        copy.start()
+        for _ in range(wait + extra):
+            copy.wait()
+
+    shape = (4, 16, 2, 128) if both else (2, 48, 2, 128)
+    hbm = pl.BlockSpec(memory_space=pl.ANY)
+    grid = pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=1,
+        in_specs=[hbm, hbm],
+        out_specs=hbm,
+        scratch_shapes=[pltpu.SemaphoreType.DMA],
+    )
+
+    def into(table_ref: Any, x_hbm: Any, _: Any, o_hbm: Any, sem: Any) -> None:
+        kernel(table_ref, x_hbm, o_hbm, sem)
+
+    out = jax.ShapeDtypeStruct(shape, pages.dtype)
+    return pl.pallas_call(into, out_shape=out, grid_spec=grid, input_output_aliases={2: 0})(
+        table, pages, jnp.zeros(shape, pages.dtype)
+    )
+
+
+def faults_and_result(start: int, size: int, dynamic: bool = False, **how: Any) -> Any:
+    copies, table = CopyWatch(), np.array([start, size], np.int32)
+
+    def launch(table: Any, pages: Any) -> Any:
+        return copied_rows(table, pages, size=0 if dynamic else size, **how)
+
+    with watching_copies(copies):
+        (result,) = TracedLaunch.of(launch, (table, PAGES), {}).run((table, PAGES), Mode.STRICT)
+    return copies.faults, result
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("start", "size"), [(0, 16), (16, 16), (5, 16), (15, 1), (16, 1), (31, 33), (3, 40), (0, 48)]
+)
+def test_a_copy_of_rows_of_merged_dimensions(start: int, size: int, dynamic: bool) -> None:
+    faults, result = faults_and_result(start, size, dynamic)
+    assert not faults
+    assert np.array_equal(result[1, :size], ROWS[start : start + size])
+    assert not result[0].any()
+    assert not result[1, size:].any()
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 16), (16, 16), (5, 20), (3, 1), (0, 48), (63, 1)])
+def test_known_rows_of_merged_dimensions(start: int, size: int) -> None:
+    """Also of a wait whose both ends are the same rows, and of one row by its number."""
+
+    def kernel(x_hbm: Any, o_hbm: Any, sem: Any) -> None:
+        rows, target = x_hbm.reshape(64, 2, 128), o_hbm.reshape(64, 2, 128)
+        part = target.at[pl.ds(0, size)]
+        pltpu.make_async_copy(rows.at[pl.ds(start, size)], part, sem).start()
+        pltpu.make_async_copy(part, part, sem).wait()
+        pltpu.sync_copy(rows.at[start], target.at[63])
+
+    def launch(x: Any) -> Any:
+        hbm = pl.BlockSpec(memory_space=pl.ANY)
+        out, scratch = jax.ShapeDtypeStruct(x.shape, x.dtype), [pltpu.SemaphoreType.DMA]
+        return pl.pallas_call(
+            kernel, in_specs=[hbm], out_specs=hbm, out_shape=out, scratch_shapes=scratch
+        )(x)
+
+    copies = CopyWatch()
+    with watching_copies(copies):
+        (result,) = TracedLaunch.of(launch, (PAGES,), {}).run((PAGES,), Mode.STRICT)
+    assert not copies.faults
+    result = result.reshape(ROWS.shape)
+    assert np.array_equal(result[:size], ROWS[start : start + size])
+    assert np.array_equal(result[63], ROWS[start])
+
+
+@pytest.mark.parametrize(("start", "size"), [(6, 16), (0, 16), (30, 2), (10, 33)])
+def test_merged_dimensions_at_both_ends(start: int, size: int) -> None:
+    faults, result = faults_and_result(start, size, both=True)
+    assert not faults
+    expected = np.zeros_like(ROWS)
+    expected[start // 2 : start // 2 + size] = ROWS[start : start + size]
+    assert np.array_equal(result.reshape(ROWS.shape), expected)
+
+
+def test_faults_of_copies_of_merged_dimensions() -> None:
+    faults, _ = faults_and_result(5, 16, wait=False)
+    assert {one.hazard for one in faults} == {DmaHazard.NEVER_AWAITED}
+    with pytest.raises(Exception, match="wait"):
+        faults_and_result(5, 16, extra=True)
+    with pytest.raises(Exception, match="Out-of-bounds"):
+        faults_and_result(60, 16)
