@@ -48,6 +48,11 @@ DERIVATIVES: tuple[tuple[str, str], ...] = (
         "backward rule needs.",
     ),
     (
+        r"Linearization failed to produce known values",
+        "If the launch is differentiated: a pallas_call has no derivative. Give the function that "
+        "launches it its own rules, with jax.custom_vjp and defvjp(forward, backward).",
+    ),
+    (
         r"^AssertionError: *\n.*\bpallas_call\(",
         "Pallas stops here without a message, as it does when a launch is differentiated: a "
         "pallas_call has no derivative. Give the function that launches it its own rules, with "

@@ -118,7 +118,8 @@ def _replacements(usual: dict[str, Any]) -> dict[str, Callable[..., Any]]:
 
     def subgrid_size(parallel: tuple[bool, ...], grid: tuple[Size, ...]) -> Any:
         if not _is_mixed(parallel):
-            return size_of(parallel, grid)
+            size = size_of(parallel, grid)
+            return size if isinstance(size, Tracer) else max(size, 1)  # it is divided by
         axis = _shared([size if p else 0 for p, size in zip(parallel, grid, strict=True)])
         return 1 if axis is None else grid[axis]
 

@@ -65,6 +65,7 @@ from pallascope.testing.traced_call import (
     TracedCall,
     exact_array,
     is_floating,
+    taken,
     traced_call,
 )
 from pallascope.tools.arrays import from_numpy, holds_infinity, holds_nan, in_float64
@@ -184,6 +185,8 @@ class Pallas:
         Raises KernelFault, KernelNotJudged, and ValueError for wrong arguments.
         """
         __tracebackhide__ = True
+        if isinstance(cores, int):
+            raise ValueError(f"cores takes several numbers: cores=({cores},)")
         how = _named_interpreter(interpreter or self.interpreter)
         _demand_known(ignore)
         case = self._case(function, args, kwargs, chip, mesh)
@@ -205,7 +208,9 @@ class Pallas:
     ) -> Any:
         """Check the gradients of a function with respect to its floating arrays: see `check`.
 
-        They are compared with those of `expected`, for one random cotangent. Returns the gradients.
+        They are compared with those of `expected`, a function of the same arrays, for one random
+        cotangent. Returns the gradients. Pallas can't differentiate a kernel: the function needs
+        `jax.custom_vjp`.
         """
         __tracebackhide__ = True
         kwargs = {name: how.pop(name) for name in list(how) if name not in _HOW}
@@ -219,7 +224,8 @@ class Pallas:
         ) -> Any:
             filled = dict(zip(positions, arrays, strict=True))
             all_leaves = [filled.get(at, leaf) for at, leaf in enumerate(rest)]
-            return called(*jax.tree.unflatten(tree, all_leaves), **kwargs)
+            given = kwargs if called is function else taken(called, kwargs)
+            return called(*jax.tree.unflatten(tree, all_leaves), **given)
 
         shapes = jax.eval_shape(
             lambda *arrays: of_arrays(expected, leaves, arrays), *(leaves[at] for at in positions)
@@ -464,7 +470,7 @@ class Pallas:
         if problem.stage is not Stage.RUN or by_interpreter(finding, problem):
             said = (problem.message.splitlines() or [""])[0]
             if _LACKS_VIEWS.search(said):
-                raise KernelNotJudged("the interpreter has no copies from or to a reshaped Ref")
+                raise KernelNotJudged("the interpreter can't copy through this view of a Ref")
             where = f" ({case.shown}:{problem.place.line})" if problem.place else ""
             raise KernelNotJudged(f"the interpreter can't run it: {problem.kind}: {said}{where}")
 

@@ -45,7 +45,11 @@ from pallascope.tpu.chips import Chip
 
 #: Advice on exceptions, but for exercises of the course.
 _ADVICE = tuple(row for row in EXCEPTION_ADVICE if not re.search("kata|grader", row[1]))
-_OUTSIDE = tuple(row for row in WITHOUT_KERNEL if row not in EXCEPTION_ADVICE)
+#: Advice on those that Pallas doesn't raise: the limits of jit, and derivatives.
+_OUTSIDE = (
+    *(row for row in WITHOUT_KERNEL if row not in EXCEPTION_ADVICE),
+    *(row for row in _ADVICE if "custom_vjp" in row[1]),
+)
 
 
 class KernelFault(AssertionError):
@@ -166,8 +170,7 @@ class TracedCall:
 
         They are also computed in float64, with their sways, if the function can be traced so.
         """
-        takes = _parameters(expected)
-        kwargs = {key: value for key, value in self.kwargs.items() if takes is None or key in takes}
+        kwargs = taken(expected, self.kwargs)
 
         def flat(*arrays: Any) -> list[Any]:
             return jax.tree.leaves(expected(*_with_arrays(self.args, arrays), **kwargs))
@@ -364,15 +367,15 @@ def _names(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
     return tuple(name(path) for path, leaf in paths if _is_array(leaf))
 
 
-def _parameters(function: Callable[..., Any]) -> set[str] | None:
-    """The keywords that a function takes; None if it takes any."""
+def taken(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a function takes; a reference often takes fewer than the kernel."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return None
-    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters):
-        return None
-    return {each.name for each in parameters}
+        return dict(kwargs)
+    if any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values()):
+        return dict(kwargs)
+    return {name: value for name, value in kwargs.items() if name in parameters}
 
 
 def exact_array(value: Any) -> Array:

@@ -96,6 +96,24 @@ def test_a_sum_along_a_parallel_dimension(semantics: tuple[Semantics, ...]) -> N
     assert not is_right(matmul(*semantics), X @ W, X, W)
 
 
+@pytest.mark.parametrize("semantics", ["parallel", "arbitrary"])
+def test_a_grid_without_steps_writes_nothing(semantics: Semantics) -> None:
+    def launched(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = x_ref[...]
+
+        rows = pl.BlockSpec((8, 256), lambda i: (i, 0))
+        params = pltpu.CompilerParams(dimension_semantics=(semantics,))
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pl.pallas_call(
+            kernel, shape, grid=(0,), in_specs=[rows], out_specs=rows, compiler_params=params
+        )(x)
+
+    out, complaints = run(launched, X)
+    assert np.isnan(out).all()
+    assert not complaints
+
+
 def grouped(groups: np.ndarray, *, parallel: bool) -> Function:
     """Sums of the rows of each group, in a grid whose length is known only when it runs."""
 

@@ -101,6 +101,29 @@ def test_a_long_argument_is_told_by_its_class(pallas: Pallas) -> None:
     assert "blocks=BlockSizes(…)" in told
 
 
+def test_a_gradient_of_a_kernel_needs_rules(pallas: Pallas) -> None:
+    test = functools.partial(pallas.grad_check, doubled, pallas.normal(SHAPE))
+    assert "jax.custom_vjp and defvjp" in " ".join(
+        str(fault(lambda: test(expected=lambda x: 2 * x))).split()
+    )
+
+
+def test_a_grid_without_steps(pallas: Pallas) -> None:
+    def launched(x: Any) -> Any:
+        def kernel(x_ref: Any, o_ref: Any) -> None:
+            o_ref[...] = x_ref[...]
+
+        rows = pl.BlockSpec((64, 128), lambda i: (i, 0))
+        params = pltpu.CompilerParams(dimension_semantics=("parallel",))
+        grid = (len(x) // 64,)
+        return pl.pallas_call(
+            kernel, x, grid=grid, in_specs=[rows], out_specs=rows, compiler_params=params
+        )(x)
+
+    told = str(fault(lambda: pallas.check(launched, pallas.normal(SHAPE), expected=jnp.asarray)))
+    assert "makes no steps: its grid is (0,)" in told
+
+
 def test_a_ref_without_a_name_is_told_by_its_place_in_the_call(pallas: Pallas) -> None:
     def sums(x: Any) -> Any:
         def kernel(*args: Any) -> None:

@@ -313,6 +313,7 @@ def test_an_operation_that_the_interpreter_lacks_is_no_fault(pallas: Pallas) -> 
         ({"ignore": "races"}, "several names"),
         ({"chip": "v9"}, "v9"),
         ({"mesh": {"x": 99}}, "99 devices"),
+        ({"cores": 1}, r"cores=\(1,\)"),
     ],
 )
 def test_wrong_arguments(pallas: Pallas, how: dict[str, Any], says: str) -> None:
@@ -429,6 +430,8 @@ wrong_gradient.defvjp(lambda x: (scaled(x), None), lambda _, g: (scaled(g, by=2.
 def test_gradients(pallas: Pallas) -> None:
     x = pallas.normal(SHAPE)
     pallas.grad_check(doubled, x, expected=lambda x: 2 * x)
+    with_rows = lambda x, rows: doubled(x[:rows])  # noqa: E731
+    pallas.grad_check(with_rows, x, rows=32, expected=lambda x: 2 * x)
     assert "values: " in str(
         fault(lambda: pallas.grad_check(wrong_gradient, x, expected=lambda x: 2 * x))
     )
