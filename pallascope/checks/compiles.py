@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from pallascope.checks.launch_evidence import LaunchEvidence
 from pallascope.checks.phrasing import at, listed, paragraph
-from pallascope.model import Accident, Check, Finding, NotJudged, Observation, SubWordInt
+from pallascope.model import Accident, Check, Finding, NotJudged, Observation, Role, SubWordInt
 from pallascope.tools.text import format_bytes
 from pallascope.tpu import OnChip, Prediction
 from pallascope.tpu.block_rules import Block
@@ -192,7 +192,8 @@ def _vmem(group: Sequence[Prediction], failure: LibtpuRefusal) -> Iterator[str]:
         f"{call.name} needs {format_bytes(failure.wanted)} of VMEM on {_chips(group)}; "
         f"the limit is {format_bytes(failure.limit)}:\n{_table(failure)}",
     )
-    if math.prod(size or 2 for size in call.grid) == 1:
+    copied = (one.space not in ("any", "hbm") for one in call.role(Role.INPUT, Role.OUTPUT))
+    if math.prod(size or 2 for size in call.grid) == 1 and any(copied):
         one = (
             "The kernel has a single grid step, and its blocks are whole arrays. Real arrays are "
             "larger than VMEM: a grid and BlockSpecs cut them into blocks that fit."

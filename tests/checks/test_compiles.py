@@ -151,6 +151,17 @@ def test_one_buffer_needs_no_explanation() -> None:
     assert "blocks (1024, 1024) of x_ref and o_ref would fit" in said
 
 
+def test_scratch_alone_has_no_blocks() -> None:
+    """A kernel that copies from HBM itself: a grid would not make it smaller."""
+    hbm = (
+        dataclasses.replace(operand(name, (4096, 1024)), space="any") for name in ("x_hbm", "o_hbm")
+    )
+    kernel = call(*hbm, operand("rows", (8192, 1024), role=Role.SCRATCH), grid=())
+    said = words(refused(too_large(kernel), kernel))
+    assert "rows f32[8192, 1024] 32 MiB" in said
+    assert "single grid step" not in said
+
+
 @pytest.mark.parametrize(
     ("kind", "phrase", "advice"),
     [
