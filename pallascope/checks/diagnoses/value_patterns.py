@@ -112,8 +112,8 @@ def all_zero(suspect: Suspect) -> Diagnosis | None:
     if result.actual[result.wrong].any():
         return None
     how = (
-        ": either nothing was added or stored after it was initialised, or it was initialised "
-        "again after the work was done"
+        ": nothing was added or stored after it was initialised, or a mask left it out, or it was "
+        "initialised again after the work was done"
     )
     return Diagnosis(
         "zeros where values belong",
