@@ -239,6 +239,20 @@ def interpreter_finding(
     return Finding(Check.VALUES, phrase, "\n".join(parts), problem.traceback)
 
 
+_IN_ANY_ORDER = (
+    "Steps along a grid dimension that is marked parallel run in any order. If they add to one "
+    "block, they must follow each other: mark the dimension arbitrary in dimension_semantics."
+)
+
+
+def _differ_along_parallel(step: str, other: str, calls: Sequence[KernelCall]) -> bool:
+    """Whether two grid steps, such as "(0, 3)", differ along a parallel dimension alone."""
+    one, another = (re.findall(r"\d+", text) for text in (step, other))
+    axes = {axis for axis, pair in enumerate(zip(one, another, strict=False)) if len(set(pair)) > 1}
+    fitting = [call for call in calls if len(call.grid) == len(one)]
+    return bool(axes) and any(axes <= set(call.parallel) for call in fitting)
+
+
 def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, str, str]:
     message = problem.message
     if match := _BLOCK_INDEX.search(message):
@@ -256,8 +270,10 @@ def _translated(problem: Problem, calls: tuple[KernelCall, ...]) -> tuple[str, s
             f"At grid step {step} output {output} comes back to a block that steps {first} to "
             f"{last} had written: the block is revisited after it was copied out to HBM, and VMEM "
             "no longer holds the values that the kernel stored there.",
-            "All steps that add to one output block must follow each other: sum over the last grid "
-            "dimension.",
+            _IN_ANY_ORDER
+            if _differ_along_parallel(step, last, calls)
+            else "All steps that add to one output block must follow each other: sum over the last "
+            "grid dimension.",
         )
     stored = re.search(r"Out-of-bounds (masked swap|swap|write)", message)
     if stored or (problem.kind == "AssertionError" and "swap" in problem.traceback):

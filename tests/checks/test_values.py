@@ -399,6 +399,23 @@ def test_a_block_that_is_revisited() -> None:
     assert "sum over the" in " ".join(said.split())
 
 
+@pytest.mark.parametrize(
+    ("parallel", "follow"), [((0, 1), "mark the dimension arbitrary"), ((0,), "sum over the last")]
+)
+def test_a_block_that_is_revisited_since_steps_are_parallel(
+    parallel: tuple[int, ...], follow: str
+) -> None:
+    message = (
+        "Revisited block (slice(0, 8, 1), slice(0, 128, 1)) of output 0 in iteration (2, 3). The "
+        "block was previously visited in iterations (2, 0) through (2, 1) ."
+    )
+    two = replace(
+        call(output((32, 128), FirstAccess.WRITE, axes=(0,))), grid=(4, 4), parallel=parallel
+    )
+    finding = interpreter_finding(Problem(Stage.RUN, "RuntimeError", message), FILE, (two,))
+    assert follow in " ".join(finding.message.split())
+
+
 def test_a_ref_in_hbm_gets_the_advice_of_its_text() -> None:
     said = on(
         "ValueError",

@@ -65,13 +65,13 @@ WRONG = {
         "    pl.run_scoped(body, pltpu.VMEM(p_ref.shape, p_ref.dtype))",
         "wrong at production size",
     ),
-    "with an operation that no interpreter has": (
+    "with packed elements": (
         "row_softmax",
         STORES,
         "two = [x_ref[...].astype(jnp.float32)] * 2\n    if x_ref.shape[1] > 9999:\n"
         "        e += pltpu.pack_elementwise(two, packed_dtype=jnp.bfloat16).astype(jnp.float32)\n"
         f"    {STORES}",
-        "pack_elementwise",
+        "wrong at production size",
     ),
     "behind work that is never done": (
         "row_softmax",
