@@ -21,6 +21,7 @@ OVERVIEW = "grader.commands.progress"
 #: For each command the module of `grader.commands` with its two functions, NAME_arguments(parser)
 #: and run_NAME(options, root, console), and its help text.
 COMMANDS = {
+    "init": ("update", "write the katas into a folder of yours, without a clone"),
     "list": ("progress", "show all katas, or those that match"),
     "next": ("progress", "show the first kata that isn't solved"),
     "hint": ("hints", "give a hint; each time you ask, it says more"),
@@ -45,8 +46,10 @@ COMMANDS = {
 }
 
 
-#: The commands that need no clone of the katas.
-ANYWHERE = ("check",)
+#: The commands that need no katas in a folder around this one.
+ANYWHERE = ("check", "init")
+#: Those that use the katas that came with the package where there is no such folder.
+WITH_COURSE = ("tasks", "grade", "baseline")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,12 +85,13 @@ def _run(argv: Sequence[str]) -> int:
         options.sizes += extra
     from rich.console import Console
 
-    from grader.exercise.repository import find_root
+    from grader.exercise.repository import find_root, root_or_course
     from pallascope.tools.versions import untested_jax
 
     if untested := untested_jax():
         print(f"kata: {untested}", file=sys.stderr)
-    root = Path.cwd() if options.command in ANYWHERE else find_root(Path.cwd())
+    find = root_or_course if options.command in WITH_COURSE else find_root
+    root = Path.cwd() if options.command in ANYWHERE else find(Path.cwd())
     run = options.run if options.command else importlib.import_module(OVERVIEW).run_overview
     return run(options, root, Console(highlight=False))
 

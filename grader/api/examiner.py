@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Self
 
 from grader.exercise.cases import hidden_cases, random_seed
 from grader.exercise.catalog import SOLUTIONS, Kata, Submission, katas
-from grader.exercise.repository import RepositoryError, find_root
+from grader.exercise.repository import RepositoryError, root_or_course
 from grader.grading.grader import Grader
 from grader.grading.session_case import Counted
 from grader.report.session_standings import standing
@@ -183,7 +183,7 @@ class Examiner:
         self._isolation = Isolation(isolation)
         self._level = demanded(self._isolation)
         self._device = devices.choose(Mode.STRICT.value, devices.Hardware(tpu=False, gpu=False))
-        self._root = root.resolve() if root else _default_root()
+        self._root = root.resolve() if root else root_or_course(Path.cwd())
         self._katas = {kata.id: kata for kata in katas(self._root, SOLUTIONS)}
         if not self._katas:
             raise RepositoryError(f"there are no katas in {self._root}")
@@ -342,12 +342,6 @@ def _require_known_chips(chips: Sequence[str]) -> tuple[str, ...]:
         if chip not in CHIPS:
             raise ValueError(f"no chip {chip!r}: choose from {', '.join(CHIPS)}")
     return tuple(chips)
-
-
-def _default_root() -> Path:
-    with contextlib.suppress(RepositoryError):
-        return find_root(Path.cwd())
-    return find_root(Path(__file__).resolve())
 
 
 class ExaminerPool:

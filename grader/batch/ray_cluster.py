@@ -28,7 +28,7 @@ from typing import Any
 from grader.api import Examiner
 from grader.batch.batch_worker import examiner_of, outcome_of
 from grader.batch.executor import ExecutorError, JobQueue, Outcome, Setup, SubmissionJob
-from grader.exercise.catalog import SOLUTIONS
+from grader.exercise.catalog import SOLUTIONS, solutions_of
 from grader.sandbox.isolation import NotIsolated
 from pallascope.tools.versions import PACKAGE, versions
 
@@ -246,7 +246,7 @@ def runtime_env(root: Path, folder: Path) -> dict[str, Any]:
     installed, in any version; the metadata have the driver's version.
     """
     ignore = shutil.ignore_patterns(BYTECODE)
-    shutil.copytree(root / SOLUTIONS, folder / SOLUTIONS, ignore=ignore)
+    shutil.copytree(solutions_of(root), folder / SOLUTIONS, ignore=ignore)
     if version := versions()[PACKAGE]:
         metadata = folder / f"{PACKAGE.replace('-', '_')}-{version}.dist-info" / "METADATA"
         metadata.parent.mkdir()

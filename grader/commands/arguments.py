@@ -75,7 +75,7 @@ def complete_names(prefix: str, **_: object) -> dict[str, str]:
     """Completions: every kata's name and every track's name."""
     try:
         all_katas = katas(find_root(Path.cwd()), SOLUTIONS)
-    except RepositoryError:
+    except ValueError:  # no katas here, or malformed settings
         return {}
     tracks: dict[str, int] = {}
     for kata in all_katas:

@@ -23,6 +23,7 @@ def sync_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_sync(options: argparse.Namespace, root: Path, console: Console) -> int:
+    repository.require_own_solutions(root)
     results = repository.sync(root, options.check)
     for result in results:
         if result.outcome is not SyncOutcome.SAME:

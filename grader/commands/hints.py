@@ -13,8 +13,8 @@ from rich.text import Text
 from grader.commands.arguments import confirm, one_kata, open_if_asked, open_option
 from grader.exercise import repository
 from grader.exercise.answer_key import HINTS
-from grader.exercise.catalog import Kata
-from grader.exercise.repository import STATE
+from grader.exercise.catalog import Kata, settings
+from grader.exercise.repository import STATE, RepositoryError
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
 from grader.report.completion import cost_comparison, solved_text
@@ -84,11 +84,13 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.single_kata(root, options.name)
+    if not settings(root).solutions:
+        raise RepositoryError(f"this course shows no solutions: ask your teacher for {kata.name}'s")
     if not options.yes and not confirm(f"Show the solution of {kata.name}?", console):
         return 1
     text = kata.solution.read_text(encoding="utf-8")
     for region in regions(text):
-        console.print(Text(f"{kata.solution.relative_to(root).as_posix()}:{region.first}", "cyan"))
+        console.print(Text(f"{kata.solution_name}:{region.first}", "cyan"))
         console.print(Syntax(region.body, "python", background_color="default"))
     return 0
 

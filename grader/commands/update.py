@@ -1,21 +1,36 @@
-"""`kata update`: new and changed katas from upstream."""
+"""`kata init`: a folder with the katas, without a clone. `kata update`: new and changed katas."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
-from grader.exercise.catalog import Kata
+from grader.commands.arguments import complete_names, set_completer
+from grader.exercise import repository
+from grader.exercise.catalog import (
+    COURSE,
+    SOLUTIONS,
+    CourseSettings,
+    Kata,
+    has_solutions,
+    in_order,
+    is_course,
+    katas,
+)
+from grader.exercise.readmes import path_to
+from grader.exercise.repository import RepositoryError
 from grader.tools.git import Git, git_in
 from grader.updates import repository_merge, upstream
 from grader.updates.repository_merge import Conflict, Merge
 from grader.updates.upstream import (
     ADD_UPSTREAM,
     ORIGIN,
+    CannotUpdate,
     UpdateSummary,
     Upstream,
     changed_by_learner,
@@ -25,7 +40,64 @@ from pallascope.tools.versions import reinstall_hint
 
 Say = Callable[[str], None]
 
+UPGRADE = "pip install -U pallas-katas"
 MAX_SHOWN = 12  # lines of a conflict, and names of files
+
+
+def init_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help='a new folder, or "." for this one')
+    ways = parser.add_mutually_exclusive_group()
+    only = ways.add_argument(
+        "--only",
+        metavar="NAME,…",
+        help="only these tracks and katas, matched like pytest -k: 1_basics,softmax",
+    )
+    path = ways.add_argument(
+        "--path", metavar="NAME", help="only the katas on the shortest path to this one"
+    )
+    parser.add_argument(
+        "--without-solutions",
+        action="store_true",
+        help="for a class: kata show doesn't show solutions, though they stay installed",
+    )
+    for action in (only, path):
+        set_completer(action, complete_names)
+
+
+def run_init(options: argparse.Namespace, root: Path, console: Console) -> int:
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    if not has_solutions(COURSE):
+        raise RepositoryError("no katas came with this package: pip install pallas-katas")
+    folder = Path(os.path.normpath(root / options.folder))
+    chosen = _chosen(options)
+    only = repository.shortened(chosen) if options.only or options.path else None
+    folder.mkdir(parents=True, exist_ok=True)
+    choice = CourseSettings(only, not options.without_solutions)
+    written = upstream.begin(folder, choice)
+    say(f"{_count(len(chosen), 'kata')} in {options.folder}")
+    if written.kept:
+        say(f"kept as they were: {', '.join(written.kept)}")
+    if written.trouble:
+        say(f"not committed, so kata commit and kata update won't work: {written.trouble}")
+    say("Next:")
+    if folder != root:
+        say(f"  cd {options.folder}")
+    say(f"  write the missing code of katas/{chosen[0].id}.py")
+    say(f"  pytest -k {chosen[0].name}")
+    return 0
+
+
+def _chosen(options: argparse.Namespace) -> tuple[Kata, ...]:
+    """The katas that the options select. Raises RepositoryError for a name that matches none."""
+    if options.path:
+        return path_to(repository.single_kata(COURSE, options.path), katas(COURSE, SOLUTIONS))
+    names = [name.strip() for name in (options.only or "").split(",") if name.strip()]
+    if options.only is not None and not names:
+        raise RepositoryError("--only needs the names of tracks or katas: --only 1_basics,softmax")
+    found = {kata for name in names or [""] for kata in repository.matching(COURSE, name)}
+    return in_order(found)
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,13 +120,20 @@ def run_update(options: argparse.Namespace, root: Path, console: Console) -> int
     if options.abort:
         return _abort(git_in(root), say)
     git = upstream.require_ready(root)
-    remote = upstream.choose_remote(git, options.source)
-    if console.is_terminal:  # it may take a while, and git may ask for a password
-        say(f"fetching from {_public(remote)}")
-    fetched = upstream.fetch(git, remote, options.branch)
+    if not is_course(root):
+        remote = upstream.choose_remote(git, options.source)
+        if console.is_terminal:  # it may take a while, and git may ask for a password
+            say(f"fetching from {_public(remote)}")
+        fetched = upstream.fetch(git, remote, options.branch)
+    elif options.source or options.branch:
+        raise CannotUpdate(f"these katas come from the installed package: {UPGRADE}, kata update")
+    else:
+        fetched = upstream.installed(git)
     base = upstream.merge_base(git, fetched)
     if base == fetched.commit:
         say(f"nothing new in {fetched}")
+        if fetched.is_installed:
+            say(f"If there is a newer version: {UPGRADE}; then kata update")
         if fetched.remote == ORIGIN:
             say(f"If that is your own fork: {ADD_UPSTREAM}; then kata update")
         return 0
@@ -102,12 +181,17 @@ def _print_summary(
     _line("removed", _names(summary.removed), say)
     _line("other files", list(summary.others), say)
     for kata in merge.kept_katas:
-        say(f"{kata}: upstream removed it; yours is kept, with its solution")
+        consequence = (
+            "yours is kept. Its solution is gone, so it can't be graded: move it out of katas/"
+            if fetched.is_installed
+            else "yours is kept, with its solution"
+        )
+        say(f"{kata}: upstream removed it; {consequence}")
     for kata in merge.deleted_katas:
         say(f"{kata}: upstream changed it; you deleted it, so it stays deleted. kata reset adds it")
     if to_grade := [kata for kata in summary.changed if kata.id in edited]:
         say(f"your code in them is unchanged. Grade it again: {_grade_command(to_grade)}")
-    if summary.reinstall:
+    if summary.reinstall and not fetched.is_installed:
         say(f"the package's dependencies have changed: {reinstall_hint()}")
 
 

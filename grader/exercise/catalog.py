@@ -3,6 +3,8 @@
 katas/1_basics/kata_01_constant_add.py         the learner's file
 solutions/1_basics/kata_01_constant_add.py     the same file with its regions filled in
 solutions/1_basics/kata_01_constant_add.toml   the answer key
+
+A folder that `kata init` has written has no solutions/: it uses those of `COURSE`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,12 @@ from pallascope.tools.text import did_you_mean
 
 KATAS = "katas"
 SOLUTIONS = "solutions"
+_PACKAGED = Path(__file__).parents[1] / "course"
+#: The katas and solutions that came with this package: in a wheel, or in the clone.
+COURSE = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2]
+SETTINGS = "pyproject.toml"
+#: The table of the settings of a folder that `kata init` has written.
+TABLE = "pallas-katas"
 TRACK = re.compile(r"(?P<number>\d+)_(?P<name>[a-z][a-z0-9_]*)")
 #: A text that exceeds its stub by more characters isn't compiled in this process, because it may
 #: crash Python's compiler or use gigabytes. Workers compile it when it is graded.
@@ -69,7 +78,12 @@ class Kata:
 
     @property
     def solution(self) -> Path:
-        return self.root / SOLUTIONS / self.track / f"{self.stem}.py"
+        return solutions_of(self.root) / self.track / f"{self.stem}.py"
+
+    @property
+    def solution_name(self) -> str:
+        """The solution's path, relative to the folder that holds solutions/."""
+        return self.solution.relative_to(solutions_of(self.root).parent).as_posix()
 
     @property
     def key_path(self) -> Path:
@@ -186,13 +200,78 @@ def kata_at(root: Path, path: Path) -> Kata | None:
 
 
 def katas(root: Path, folder: str = KATAS) -> tuple[Kata, ...]:
-    """Every kata under `folder` of the repository, by track number and kata number."""
+    """Every kata under `folder` of the repository, by track number and kata number.
+
+    With SOLUTIONS, where `kata init` has written only some katas, these. Raises ValueError if the
+    settings can't be read.
+    """
+    place = solutions_of(root) if folder == SOLUTIONS else root / folder
     found = [
         Kata(root, file.parent.name, file.stem)
-        for file in (root / folder).glob("*/kata_*.py")
+        for file in place.glob("*/kata_*.py")
         if TRACK.fullmatch(file.parent.name) and FILE.fullmatch(file.name)
     ]
+    if folder == SOLUTIONS and is_course(root):
+        only = settings(root).only
+        found = [kata for kata in found if is_chosen(kata, only) or kata.path.exists()]
     return in_order(found)
+
+
+def has_solutions(root: Path) -> bool:
+    """Whether this folder has solutions, like a clone."""
+    return (root / SOLUTIONS).is_dir()
+
+
+def is_course(root: Path) -> bool:
+    """Whether this folder has katas and no solutions, like those that `kata init` writes."""
+    return (root / KATAS).is_dir() and not has_solutions(root)
+
+
+def solutions_of(root: Path) -> Path:
+    """The folder of the solutions: the repository's own, or for a course those of COURSE."""
+    return COURSE / SOLUTIONS if is_course(root) else root / SOLUTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class CourseSettings:
+    """The settings of a folder that `kata init` has written.
+
+    `only` has the names of the chosen tracks and katas, None for all; `solutions` is False where
+    `kata show` shows none.
+    """
+
+    only: tuple[str, ...] | None = None
+    solutions: bool = True
+
+
+def settings(root: Path) -> CourseSettings:
+    """The table [tool.pallas-katas] of pyproject.toml. Raises ValueError if it is malformed."""
+    try:
+        text = (root / SETTINGS).read_text(encoding="utf-8")
+        table = tomllib.loads(text).get("tool", {}).get(TABLE, {})
+    except OSError:
+        return CourseSettings()
+    except ValueError as error:
+        raise ValueError(f"{SETTINGS}: {error}") from None
+    if not isinstance(table, dict):
+        raise ValueError(f"{SETTINGS}: tool.{TABLE} needs to be a table")
+    only, solutions = table.get("only"), table.get("solutions", True)
+    if only is not None and not _is_list_of_names(only):
+        raise ValueError(f'{SETTINGS}: tool.{TABLE}.only needs a list such as ["1_basics"]')
+    if not isinstance(solutions, bool):
+        raise ValueError(f"{SETTINGS}: tool.{TABLE}.solutions needs true or false")
+    if unknown := sorted(table.keys() - {"only", "solutions"}):
+        raise ValueError(f"{SETTINGS}: tool.{TABLE} has no setting {unknown[0]!r}")
+    return CourseSettings(None if only is None else tuple(only), solutions)
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def is_chosen(kata: Kata, only: Iterable[str] | None) -> bool:
+    """Whether the names of tracks and katas in `only` select this kata; None selects all."""
+    return only is None or bool({kata.track, kata.name}.intersection(only))
 
 
 def in_order(katas: Iterable[Kata]) -> tuple[Kata, ...]:

@@ -1,4 +1,4 @@
-"""Finds one kata by name, and writes its files: stubs, resets, saved attempts, new katas.
+"""Finds one kata by name, and writes its files: stubs, resets, saved attempts, new katas, courses.
 
 Before a learner's file is overwritten, it is saved as an attempt in
 .kata/attempts/TRACK/KATA/TIME_STUB.py.
@@ -10,18 +10,27 @@ import ast
 import datetime
 import enum
 import keyword
+import os
 import re
+import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise import templates
+from grader.exercise import readmes, templates
 from grader.exercise.catalog import (
+    COURSE,
     FILE,
     KATAS,
     MAX_ADDED,
+    SETTINGS,
     SOLUTIONS,
     TRACK,
+    CourseSettings,
     Kata,
+    has_solutions,
+    is_chosen,
+    is_course,
     kata_at,
     katas,
     matching_katas,
@@ -43,23 +52,45 @@ class RepositoryError(ValueError):
 
 
 def find_root(start: Path) -> Path:
-    """The nearest folder from `start` upwards that holds katas/ and solutions/.
+    """The nearest folder from `start` upwards that holds katas.
 
-    Raises RepositoryError.
+    That is a clone, or a folder that `kata init` has written. Raises RepositoryError.
     """
     for folder in (start, *start.parents):
         if _is_root(folder):
             return folder
-    clone = Path(__file__).parents[2]  # if this package was installed from a clone
-    is_clone = _is_root(clone)
-    advice = (
-        f"cd {clone}" if is_clone else f"cd into your clone, which holds {KATAS}/ and {SOLUTIONS}/"
-    )
-    raise RepositoryError(f"there are no katas in {start}: {advice}")
+    is_clone = has_solutions(COURSE) and COURSE.name != "course"
+    advice = f"cd {COURSE}, or " if is_clone else "cd into the folder that holds katas/, or "
+    raise RepositoryError(f"there are no katas in {start}: {advice}kata init my-katas writes them")
+
+
+def root_or_course(start: Path) -> Path:
+    """`find_root`; outside of any repository, the katas that came with this package.
+
+    Raises RepositoryError if none came with it.
+    """
+    try:
+        return find_root(start)
+    except RepositoryError:
+        if not _is_root(COURSE):
+            raise
+        return COURSE
 
 
 def _is_root(folder: Path) -> bool:
-    return (folder / KATAS).is_dir() and (folder / SOLUTIONS).is_dir()
+    if not (folder / KATAS).is_dir():
+        return False
+    return has_solutions(folder) or (
+        has_solutions(COURSE) and any((folder / KATAS).glob("*/kata_*.py"))
+    )
+
+
+def require_own_solutions(root: Path) -> None:
+    """Raises RepositoryError where the solutions are those of an installed package."""
+    if is_course(root):
+        raise RepositoryError(
+            f"{root} has no {SOLUTIONS}/: this command is for authors of katas, who work in a clone"
+        )
 
 
 def matching(root: Path, name: str) -> tuple[Kata, ...]:
@@ -195,14 +226,90 @@ def _write(kata: Kata, shipped: str, now: datetime.datetime) -> Path | None:
     return saved
 
 
+# ---- a course without solutions ----
+
+#: Files of a clone that a course has too, if they exist.
+_COPIED = (
+    *("LICENSE", ".gitignore", ".gitattributes", ".vscode", ".devcontainer"),
+    ".github/workflows/katas.yml",
+)
+_OUTWARD_LINK = re.compile(r"(?<=\]\()(?P<path>\.\./[^)#\s]*)")
+
+
+def course_katas(only: Collection[str] | None) -> tuple[Kata, ...]:
+    """The katas of the installed course that `only` selects; see `catalog.is_chosen`."""
+    return tuple(kata for kata in katas(COURSE, SOLUTIONS) if is_chosen(kata, only))
+
+
+def shortened(chosen: Collection[Kata]) -> tuple[str, ...]:
+    """The names of these katas, for `is_chosen`; a track's name for all of its katas."""
+    all_katas = katas(COURSE, SOLUTIONS)
+    missing = {kata.track for kata in all_katas if kata not in chosen}
+    names = (kata.name if kata.track in missing else kata.track for kata in chosen)
+    return tuple(dict.fromkeys(names))
+
+
+def write_course(folder: Path, choice: CourseSettings, address: str) -> None:
+    """Write the course into an empty folder: stubs, READMEs and settings, without solutions.
+
+    READMEs link to `address`, the page of this version's files,
+    for files that the folder doesn't have.
+    """
+    chosen = course_katas(choice.only)
+    for kata in chosen:
+        file = folder / KATAS / kata.track / kata.path.name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(kata.stub_text(), encoding="utf-8", newline="\n")
+    for file in (COURSE / KATAS).glob("**/*"):
+        name = file.relative_to(COURSE)
+        is_present = len(name.parts) == 2 or (folder / KATAS / name.parts[1]).is_dir()
+        if file.suffix in (".md", ".svg") and is_present:
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, folder / name)
+    for name in _COPIED:
+        if (COURSE / name).is_dir():
+            shutil.copytree(COURSE / name, folder / name)
+        elif (COURSE / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(COURSE / name, folder / name)
+    first = chosen[0]
+    texts = {
+        SETTINGS: templates.course_settings(choice.only, choice.solutions),
+        "conftest.py": templates.COURSE_CONFTEST,
+        readmes.README: templates.course_readme(f"{KATAS}/{first.id}.py", first.name),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    readmes.sync(folder, check=False)
+    for file in (folder / KATAS).glob("**/*.md"):
+        _replace_outward_links(file, folder, address)
+
+
+def _replace_outward_links(file: Path, folder: Path, address: str) -> None:
+    """Replace links to files that a course doesn't have by those of the repository's page.
+
+    Links to the root's README, too: a course has another one.
+    """
+
+    def replaced(link: re.Match[str]) -> str:
+        target = Path(os.path.normpath(file.parent / link["path"]))
+        if target.is_relative_to(folder / KATAS) and target.exists():
+            return link[0]
+        return f"{address}/{target.relative_to(folder).as_posix()}"
+
+    text = _OUTWARD_LINK.sub(replaced, file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8", newline="\n")
+
+
 # ---- new ----
 
 
 def new_kata(root: Path, place: str, kind: KataKind = KataKind.KERNEL) -> Kata:
     """Write the three files of a kata "TRACK/NAME", numbered after the track's last.
 
-    Raises RepositoryError for a malformed place or a name that is taken.
+    Raises RepositoryError for a malformed place, a name that is taken, or a course.
     """
+    require_own_solutions(root)
     track, _, name = place.partition("/")
     valid_name = FILE.fullmatch(f"kata_00_{name}.py") and not keyword.iskeyword(name)
     if not TRACK.fullmatch(track) or not valid_name:

@@ -1,11 +1,13 @@
 """The texts of a new kata, for each kind: a small solution that earns its stars, and its key.
 
-It also finds the parts that the author has not replaced yet, for `kata new` and `kata sync`.
+Also those of a course that `kata init` writes. It finds the parts of a kata that its author has not
+replaced yet, for `kata new` and `kata sync`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from grader.exercise.answer_key import HINTS
 from grader.exercise.key_tables import KataKind
@@ -332,6 +334,90 @@ def key(name: str, kind: KataKind = KataKind.KERNEL) -> str:
 def track(name: str, leads_to: str | None) -> str:
     """The README of a new track, with an empty table. `leads_to` is None if nobody has named it."""
     return _TRACK.replace("TRACK", name).replace("LEADS_TO", leads_to or _LEADS_TO)
+
+
+#: The pytest settings are those of the clone's pyproject.toml.
+_COURSE_SETTINGS = """\
+# To get newer katas: pip install -U pallas-katas, then kata update.
+[project]
+name = "my-pallas-katas"
+version = "0"
+requires-python = ">=3.11"
+dependencies = ["pallas-katas"]
+
+[project.optional-dependencies]
+tpu = ["pallas-katas[tpu]"]
+gpu = ["pallas-katas[gpu]"]
+
+# There is nothing to build: this is no package.
+[tool.setuptools]
+packages = []
+
+[tool.uv]
+package = false
+CHOICE
+[tool.pytest.ini_options]
+minversion = "9.0"
+testpaths = ["katas"]
+timeout = 30  # seconds for a hidden case
+addopts = ["--strict-markers", "--strict-config", "-p", "no:anyio", "-p", "no:jaxtyping"]
+"""
+COURSE_CONFTEST = """\
+import importlib.util
+import sys
+
+import pytest
+
+if importlib.util.find_spec("grader") is None:
+    raise pytest.UsageError(
+        f"the Python of this pytest, {sys.executable}, has no pallas-katas.\\n"
+        "Activate the environment that has it (source .venv/bin/activate), and run pytest again."
+    )
+pytest_plugins = ["grader.plugin"]
+"""
+_COURSE_README = """\
+# My Pallas katas
+
+A *kata* is one Python file with one new idea. In it you write a TPU kernel or its launch, and
+pytest grades it.
+
+1. Open `FILE`.
+   Read its docstring, and replace the `raise NotImplementedError(…)` between `# BEGIN SOLUTION` and
+   `# END SOLUTION` with your code.
+2. Run `pytest -k NAME`. If you are stuck, run `kata hint NAME`.
+3. When it is solved, run `kata commit` to commit it, and `kata next` to see which one comes next.
+
+In a fresh clone of this folder, first run:
+
+```sh
+python3 -m venv .venv && .venv/bin/pip install -q -e '.[tpu]' && source .venv/bin/activate
+```
+
+`kata` shows your progress. `pip install -U pallas-katas`, then `kata update`, brings new and
+changed katas; your code stays.
+
+<!-- BEGIN TRACKS: written by kata init -->
+<!-- END TRACKS -->
+"""
+
+
+def course_choice(only: Iterable[str] | None, solutions: bool) -> str:
+    """The table with the choices of `kata init`; "" if there are none."""
+    lines = [] if only is None else [f"only = {json.dumps(list(only))}  # tracks and katas"]
+    if not solutions:
+        lines.append("solutions = false  # kata show shows none")
+    return "\n".join(["[tool.pallas-katas]", *lines, ""]) if lines else ""
+
+
+def course_settings(only: Iterable[str] | None, solutions: bool) -> str:
+    """The pyproject.toml of a course, with its choices."""
+    choice = course_choice(only, solutions)
+    return _COURSE_SETTINGS.replace("CHOICE\n", f"\n{choice}\n" if choice else "\n")
+
+
+def course_readme(file: str, name: str) -> str:
+    """The README of a course whose first kata is in `file`, with an empty table of tracks."""
+    return _COURSE_README.replace("FILE", file).replace("NAME", name)
 
 
 def left_of_solution(name: str, text: str) -> tuple[str, ...]:

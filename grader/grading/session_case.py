@@ -15,6 +15,7 @@ from grader.exercise.catalog import (
     MAX_READ,
     FileTooLong,
     Kata,
+    is_course,
     matching_katas,
     no_match_message,
 )
@@ -23,6 +24,7 @@ from grader.sandbox.launch_client import BrokenKata
 from grader.tools.git import blob_id
 from grader.verdict import Case, Grade, State
 from pallascope.model import Check, Finding
+from pallascope.tools.versions import PACKAGE
 
 REQUIRED = Finding(Check.RUNS, "still to do", "Still to do, but --kata-require names this kata.")
 GONE = Finding(
@@ -125,11 +127,16 @@ class Counted:
 
     def _demand_same_answer(self) -> None:
         if self.kata.answer_digest() != self.answer:
-            folder = self.kata.solution.parent.relative_to(self.kata.root).as_posix()
+            folder = self.kata.solution_name.rpartition("/")[0]
+            restored_by = (
+                f"pip install --force-reinstall {PACKAGE}"
+                if is_course(self.kata.root)
+                else f"git restore {folder}"
+            )
             files = f"{self.kata.solution.name} or {self.kata.key_path.name}"
             raise BrokenKata(
                 f"{files} in {folder} has changed since this session began, so nothing is graded "
-                f"against it.\nRestore it (git restore {folder}), or start the session again."
+                f"against it.\nRestore it ({restored_by}), or start the session again."
             )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from grader.exercise.cases import random_seed
-from grader.exercise.catalog import Kata, katas, selects
+from grader.exercise.catalog import Kata, katas, selects, settings
 from grader.exercise.targets import GPUS
 from grader.sandbox import devices
 from grader.sandbox.isolation import Isolation, NotIsolated, demanded
@@ -122,6 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     options_given = config.option
     alone = not (worker_input or _is_xdist_controller(config))
     try:
+        settings(config.rootpath)
         device = devices.choose(options_given.kata_mode, devices.probe(os.environ), alone)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None

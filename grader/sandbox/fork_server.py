@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from grader.exercise.catalog import COURSE, SOLUTIONS
 from grader.sandbox import process_limits
 from grader.sandbox.isolation import Isolation, confinement
 from grader.sandbox.messages import WorkerRole
@@ -41,6 +42,9 @@ from pallascope.tools.child_process import (
     send,
     socket_of_child,
 )
+
+#: Landlock lets a worker read installed packages, but not the solutions in ours.
+SECRET = (COURSE / SOLUTIONS,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ class _Forks:
             make_ready()
             skip_plugins()
         self._main, self._control = worker.main, control
-        self._prepared = confinement(isolation)
+        self._prepared = confinement(isolation, never=SECRET)
 
     def __call__(self, role: WorkerRole, descriptor: int, folder: Path) -> Child:
         with warnings.catch_warnings():
@@ -175,7 +179,7 @@ def spawned(
     from grader.sandbox import worker
 
     skip_plugins()
-    worker.main(connected, WorkerFiles(folder), role, confinement(isolation))
+    worker.main(connected, WorkerFiles(folder), role, confinement(isolation, never=SECRET))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,11 @@ class NoGit(GitError):
 
 
 class NoRepository(NoGit):
-    """The folder is not the top of a repository: it is in none, or inside another one."""
+    """The folder is not the top of a repository: it is in none, or inside `outer`."""
+
+    def __init__(self, reason: str, outer: str = "") -> None:
+        super().__init__(reason)
+        self.outer = outer
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ def git_in(folder: Path) -> Git:
         raise NoGit("a git repository without a work tree")
     if prefix.strip():
         top = git("rev-parse", "--show-toplevel").strip()
-        raise NoRepository(f"this folder is inside of another git repository, {top}")
+        raise NoRepository(f"this folder is inside of another git repository, {top}", top)
     return git
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.exercise import repository
-from grader.exercise.catalog import KATAS, Kata, kata_at
+from grader.exercise.catalog import KATAS, Kata, is_course, kata_at
 from grader.tools.git import Git, GitError
 from grader.updates import file_merge
 from grader.updates.file_merge import MergeKind
@@ -331,7 +331,9 @@ def _resolve_removed(git: Git, path: str, is_ours: bool, in_base: bool, merge: M
 
 
 def _keep_solution(git: Git, kata: Kata) -> None:
-    """Keep the solution and key of a kept kata, even if upstream removed them."""
+    """Keep the solution and key of a kept kata in a clone, even if upstream removed them."""
+    if is_course(git.folder):
+        return
     for file in (kata.solution, kata.key_path):
         name = file.relative_to(git.folder).as_posix()
         if not file.exists() and git.content(f"HEAD:{name}") is not None:

@@ -1,18 +1,42 @@
 """Checks that a clone can be updated, fetches upstream, and summarizes an update.
 
 The summary is read from git alone, because the update may have removed files.
+
+Upstream of a folder that `kata init` has written is the installed package. Each version of the
+course is a commit of its files as installed, on a line of history of its own, which the learner's
+branch contains from the beginning. So an update is a merge, as in a clone. The message of such a
+commit ends with its version and its tree:
+
+    Kata-Course: 0.2.0 <git's id of the tree>
+
+A commit that a rebase has changed has another tree, and isn't taken for the course.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, in_order, kata_at
+from grader.exercise.catalog import (
+    KATAS,
+    SETTINGS,
+    SOLUTIONS,
+    CourseSettings,
+    Kata,
+    in_order,
+    kata_at,
+    settings,
+)
+from grader.exercise.repository import write_course
+from grader.exercise.templates import course_choice
 from grader.tools.git import Git, GitError, NoRepository, git_in, require_finished, require_writable
+from pallascope.tools.versions import PACKAGE, repository_address, versions
 
 UPSTREAM, ORIGIN = "upstream", "origin"
 ADD_UPSTREAM = (
@@ -26,14 +50,21 @@ class CannotUpdate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A fetched branch of another repository: "upstream", "main", 40 hex digits."""
+    """A fetched branch of another repository: "upstream", "main", 40 hex digits.
+
+    Of an installed course: "pallas-katas", its version, and the commit with its files.
+    """
 
     remote: str
     branch: str
     commit: str
 
     def __str__(self) -> str:
-        return f"{self.remote}/{self.branch}"
+        return f"{self.remote}{' ' if self.is_installed else '/'}{self.branch}"
+
+    @property
+    def is_installed(self) -> bool:
+        return self.remote == PACKAGE
 
 
 def require_ready(root: Path) -> Git:
@@ -109,7 +140,162 @@ def merge_base(git: Git, source: Upstream) -> str:
     return base.stdout.strip()
 
 
-PROJECT = "pyproject.toml"
+# ---- the installed course ----
+
+_TRAILER = "Kata-Course"
+_AS = ("-c", "user.name=Pallas Katas", "-c", "user.email=katas@localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCourse:
+    """The files that were kept because they existed, and why nothing was committed, or ""."""
+
+    kept: tuple[str, ...]
+    trouble: str
+
+
+def begin(root: Path, choice: CourseSettings) -> WrittenCourse:
+    """Write the course to `root`, make it a repository unless it is one, and commit the course.
+
+    Files that exist are kept. Raises CannotUpdate, with nothing written, if katas or settings that
+    have to be written exist, or if changes are staged.
+    """
+    with _course_in_a_temporary_folder(choice) as course:
+        files = _files_below(course)
+        kept = tuple(name for name in files if (root / name).exists())
+        _require_free(root, kept, choice)
+        git, trouble = _git_if_any(root)
+        if git and git("diff", "--cached", "--name-only").strip():
+            raise CannotUpdate("nothing was written: commit what you have staged, and try again")
+        for name in files:
+            if name in kept:
+                (course / name).unlink()
+                continue
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(course / name, root / name)
+        if not trouble:
+            try:
+                _commit_first(git or _new_repository(root), course)
+            except GitError as error:
+                trouble = str(error)
+    return WrittenCourse(kept, trouble)
+
+
+def _require_free(root: Path, kept: Collection[str], choice: CourseSettings) -> None:
+    if any(name.startswith(f"{KATAS}/") for name in kept):
+        raise CannotUpdate(
+            f"nothing was written: {root} has a folder {KATAS} already; kata update gets new katas"
+        )
+    if SETTINGS in kept and choice != settings(root):
+        raise CannotUpdate(
+            f"nothing was written: your choice belongs into {SETTINGS}, which exists. Add it:\n"
+            f"{course_choice(choice.only, choice.solutions).strip()}"
+        )
+
+
+def _git_if_any(root: Path) -> tuple[Git | None, str]:
+    """Git if `root` is a repository; else why there can be none, "" if there can."""
+    try:
+        return git_in(root), ""
+    except NoRepository as error:
+        return None, str(error) if error.outer else ""
+    except GitError as error:
+        return None, str(error)
+
+
+def _new_repository(root: Path) -> Git:
+    Git(root)("init", "--quiet")
+    return git_in(root)
+
+
+def _commit_first(git: Git, course: Path) -> None:
+    """Commit the files of `course` on a line of history of their own, and merge it into HEAD."""
+    commit = _commit_course(git, _tree_of(git, course))
+    has_commits = not git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode
+    if has_commits:
+        tree = _tree_of(git, course, onto="HEAD")
+        parents = ("-p", "HEAD", "-p", commit)
+        subject = f"Add the katas of {PACKAGE} {_installed_version()}"
+        commit = git(*_AS, "commit-tree", tree, *parents, "-m", subject).strip()
+    git("update-ref", "HEAD", commit)
+    git("reset", "--quiet")
+
+
+def installed(git: Git) -> Upstream:
+    """The course as installed, as a commit whose parent is the course that HEAD contains.
+
+    Raises CannotUpdate if HEAD contains none.
+    """
+    last, last_tree = _last_course(git)
+    with _course_in_a_temporary_folder(settings(git.folder)) as course:
+        # What the learner has had from the beginning was never part of the course.
+        known = git.paths("ls-tree", "-r", "-z", "--name-only", last)
+        for name in set(_files_below(course)).difference(known):
+            if (git.folder / name).exists() and not name.startswith(f"{KATAS}/"):
+                (course / name).unlink()
+        tree = _tree_of(git, course)
+    commit = last if tree == last_tree else _commit_course(git, tree, last)
+    return Upstream(PACKAGE, _installed_version(), commit)
+
+
+def _last_course(git: Git) -> tuple[str, str]:
+    """The newest commit with the files of a course in HEAD's history, and its tree."""
+    value = f"%(trailers:key={_TRAILER},valueonly)"
+    log = ("log", "--topo-order", f"--format=%H %T {value}", f"--grep=^{_TRAILER}: ", "HEAD")
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        git.run("fetch", "--quiet", "--no-tags", "--unshallow")
+    for line in git(*log).splitlines():
+        match line.split():
+            case [commit, tree, _, written] if tree == written:
+                return commit, tree
+    raise CannotUpdate(
+        "no commit of this repository has the katas as they were installed, so there is nothing to "
+        "merge with. Begin again: kata init FOLDER, copy your katas into it, and commit them"
+    )
+
+
+def _commit_course(git: Git, tree: str, parent: str = "") -> str:
+    """A commit of `tree` as the installed course. Returns its id."""
+    version = _installed_version()
+    message = f"The katas of {PACKAGE} {version}\n\n{_TRAILER}: {version} {tree}"
+    parents = ("-p", parent) if parent else ()
+    return git(*_AS, "commit-tree", tree, *parents, "-m", message).strip()
+
+
+def _tree_of(git: Git, folder: Path, onto: str = "") -> str:
+    """The tree with all files below `folder`, added to those of the commit `onto`."""
+    repository = git("rev-parse", "--absolute-git-dir").strip()
+    with tempfile.TemporaryDirectory(prefix="kata-index-") as place:
+        there = Git(folder, Path(place, "index"))
+        where = (f"--git-dir={repository}", f"--work-tree={folder}")
+        if onto:
+            there(*where, "read-tree", onto)
+            names = _files_below(folder)
+            there(*where, "add", "--force", "--", *names)
+        else:
+            there(*where, "add", "--all", "--force", "--", ".")
+        return there(*where, "write-tree").strip()
+
+
+@contextmanager
+def _course_in_a_temporary_folder(choice: CourseSettings) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="kata-course-") as folder:
+        place = Path(folder, "course")
+        place.mkdir()
+        write_course(place, choice, f"{repository_address()}/blob/HEAD")
+        yield place
+
+
+def _files_below(folder: Path) -> list[str]:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(file.relative_to(folder).as_posix() for file in files)
+
+
+def _installed_version() -> str:
+    return versions()[PACKAGE] or ""
+
+
+# ---- the summary ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +360,7 @@ def _katas_with_status(by_kata: dict[Kata, str], wanted: str) -> tuple[Kata, ...
 
 def _install_requirements(git: Git, commit: str) -> object:
     """The parts of pyproject.toml that determine an installation; its bytes if it isn't TOML."""
-    data = git.content(f"{commit}:{PROJECT}") or b""
+    data = git.content(f"{commit}:{SETTINGS}") or b""
     try:
         project = tomllib.loads(data.decode()).get("project", {})
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 
 PACKAGE = "pallas-katas"
 #: The range of tested jax versions, from the oldest to the first that is too new; pyproject.toml
@@ -16,6 +16,16 @@ TESTED_JAX = ("0.10.2", "0.13")
 def versions() -> dict[str, str | None]:
     """The versions of the packages that affect verdicts; None for one that isn't installed."""
     return {name: _installed_version(name) for name in (PACKAGE, "jax", "jaxlib", "libtpu")}
+
+
+def repository_address() -> str:
+    """The address of the course's repository, from the metadata; "" if they have none."""
+    try:
+        links = metadata(PACKAGE).get_all("Project-URL") or ()
+    except PackageNotFoundError:
+        return ""
+    named = dict(link.split(", ", 1) for link in links)
+    return named.get("Repository", "")
 
 
 def untested_jax() -> str:

@@ -47,11 +47,16 @@ def test_outside_a_repository_it_says_so(
     for words in (["list"], []):
         assert main(words) == 2
         said = capsys.readouterr().err
-        assert said == f"kata: there are no katas in {elsewhere}: cd {ROOT}\n"
+        beginning = f"kata: there are no katas in {elsewhere}: "
+        assert said == f"{beginning}cd {ROOT}, or kata init my-katas writes them\n"
     # Installed from a wheel, there is no clone to name.
-    monkeypatch.setattr("grader.exercise.repository.__file__", str(elsewhere / "a" / "b" / "c.py"))
+    monkeypatch.setattr("grader.exercise.repository.COURSE", elsewhere / "grader" / "course")
     assert main([]) == 2
-    assert "cd into your clone, which holds katas/ and solutions/" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        said
+        == f"{beginning}cd into the folder that holds katas/, or kata init my-katas writes them\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +80,7 @@ def test_one_exercise_has_to_be_meant(shop: Shop, command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("hnit", "no command 'hnit'; did you mean hint?"),
+        ("hnit", "no command 'hnit'; did you mean init or hint?"),
         ("Watch", "no command 'Watch'; did you mean watch?"),
         ("xyzzy", "no command 'xyzzy'; kata --help lists them all"),
     ],

@@ -244,7 +244,6 @@ def test_an_attempt_outlives_a_broken_key(repository: Repository) -> None:
 
 
 def test_a_new_exercise_is_three_files_that_fit(repository: Repository) -> None:
-    (repository.root / "solutions").mkdir()
     kata = new_kata(repository.root, "2_fusion/row_softmax")
     assert kata.id == "2_fusion/kata_01_row_softmax"
     assert kata.untouched()
@@ -267,7 +266,7 @@ def test_a_malformed_place_is_told_with_an_example(repository: Repository, place
     with pytest.raises(RepositoryError, match="TRACK/NAME, such as 2_fusion/row_softmax") as raised:
         new_kata(repository.root, place)
     assert repr(place) in str(raised.value)
-    assert not (repository.root / "solutions").exists()
+    assert not any((repository.root / "solutions").iterdir())
 
 
 def test_a_name_is_given_once(repository: Repository) -> None:

@@ -104,7 +104,8 @@ dtype = ["float32", "bfloat16"]
     def __init__(self, root: Path, opened: Callable[[Device], WorkerPool] = WorkerPool) -> None:
         self.root, self._opened = root, opened
         self.grades = root / "for" / "machines" / "grades.json"  # of the latest session
-        (root / "katas").mkdir()
+        for folder in ("katas", "solutions"):
+            (root / folder).mkdir()
         (root / "pytest.ini").write_text("[pytest]\ntestpaths = katas\ntimeout = 60\n")
 
     def add(self, name: str, track: str = "1_first", number: int = 1, key: str = KEY) -> Kata:
