@@ -141,6 +141,11 @@ fixture() {
     PATH="$venv/bin:$PATH" eval "$command"
 }
 
+# The wheel of the course, and a course that it writes and updates, outside of any clone.
+package() {
+    .ci/package "$work/dist"
+}
+
 # Everything on all seeds, every mistake on every hidden case, whatever earlier runs know.
 whole() {
     [ -x "$1/bin/pytest" ] || { echo "no newer Python here than $("$old" --version)" >&2; return 1; }
