@@ -85,6 +85,7 @@ def level(wanted: Isolation = Isolation.AUTO) -> Level:
 class Confinement:
     """The rules that a worker will enforce. `level` is the isolation that the kernel offers.
 
+    `listable` are folders of which only names may be read, also of those below.
     `program` is the filter of system calls, if it is the same in every process.
     """
 
@@ -92,6 +93,7 @@ class Confinement:
     required: bool
     readable: tuple[Path, ...]
     program: bytes = b""
+    listable: tuple[Path, ...] = ()
 
     def enforce(self, writable: Sequence[Path] = ()) -> Level:
         """Confine this process for good; it may write to files and folders in `writable`.
@@ -120,6 +122,7 @@ class Confinement:
     def _rules(self, writable: Sequence[Path]) -> list[tuple[Path, int]]:
         return [
             *((path, landlock.READ) for path in (*self.readable, OWN_PROCESS)),
+            *((path, landlock.READ_DIR) for path in self.listable),
             *((path, landlock.DEVICE) for path in DEVICES),
             *((path, landlock.WRITE) for path in writable),
         ]
@@ -147,7 +150,7 @@ def confinement(
     # signal only itself, so the filter depends on the process's number.
     scoped = found.landlock_abi >= landlock.SIGNALS
     program = seccomp.program(here, None, truncating=True) if scoped else b""
-    return Confinement(found, required, readable(also, never), program)
+    return Confinement(found, required, readable(also, never), program, landlock.listable(never))
 
 
 def _demand(required: bool, reached: Level) -> None:

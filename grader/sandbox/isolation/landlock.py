@@ -49,12 +49,26 @@ def readable(also: Sequence[Path] = (), never: Sequence[Path] = ()) -> tuple[Pat
     Paths below `never` are left out, unless they belong to the interpreter or to `also`.
     """
     closed = [path.resolve() for path in never]
-    own = list(dict.fromkeys(_existing(_interpreter())))
-    found = [*own, *_existing(map(Path, _SYSTEM))]
-    beyond = [*_link_targets(own), *_imported(sys.modules.values(), own)]
-    found += [path for path in _existing(beyond) if not _below(path, closed)]
-    open_ = [part for path in found for part in _around(path, closed)]
+    open_ = [part for path in _whole_folders(closed) for part in _around(path, closed)]
     return _outermost([*open_, *_existing(also)])
+
+
+def listable(never: Sequence[Path]) -> tuple[Path, ...]:
+    """The folders that would be readable if `never` didn't lie in them.
+
+    A worker may list them and all folders below, because Python lists a package's folder when it
+    imports a module from it.
+    """
+    closed = [path.resolve() for path in never]
+    folders = _whole_folders(closed)
+    return _outermost(path for path in folders if [*_around(path, closed)] != [path])
+
+
+def _whole_folders(closed: Sequence[Path]) -> list[Path]:
+    own = list(dict.fromkeys(_existing(_interpreter())))
+    beyond = [*_link_targets(own), *_imported(sys.modules.values(), own)]
+    outside = [path for path in _existing(beyond) if not _below(path, closed)]
+    return [*own, *_existing(map(Path, _SYSTEM)), *outside]
 
 
 def _interpreter() -> Iterator[Path]:

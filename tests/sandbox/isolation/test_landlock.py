@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox.isolation import landlock as module
-from grader.sandbox.isolation.landlock import readable
+from grader.sandbox.isolation.landlock import listable, readable
 from tests.support.repositories import ROOT
 
 
@@ -49,6 +49,23 @@ def test_a_repository_among_the_interpreters_files_is_left_out(
     paths = readable(never=[tmp_path / "lib/course"])
     assert covers(paths, tmp_path / "lib/python3/site-packages/jax")
     assert not covers(paths, tmp_path / "lib/course")
+
+
+def test_the_folders_around_what_is_left_out_can_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As solutions in an installed package: Python lists site-packages when it imports."""
+    packages = tmp_path / "lib/python3/site-packages"
+    for name in ("jax", "grader/course/solutions", "grader/course/katas"):
+        (packages / name).mkdir(parents=True)
+    monkeypatch.setattr(module, "_interpreter", lambda: iter([tmp_path / "lib"]))
+    never = [packages / "grader/course/solutions"]
+    assert listable(never) == (tmp_path / "lib",)
+    paths = readable(never=never)
+    assert covers(paths, packages / "jax")
+    assert covers(paths, packages / "grader/course/katas")
+    assert not covers(paths, never[0])
+    assert listable([tmp_path / "elsewhere"]) == ()
 
 
 def test_packages_installed_as_links_are_followed(
