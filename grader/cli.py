@@ -22,6 +22,7 @@ OVERVIEW = "grader.commands.progress"
 #: and run_NAME(options, root, console), and its help text.
 COMMANDS = {
     "init": ("update", "write the katas into a folder of yours, without a clone"),
+    "start": ("progress", "answer three questions, and get a path through the katas"),
     "list": ("progress", "show all katas, or those that match"),
     "next": ("progress", "show the first kata that isn't solved"),
     "hint": ("hints", "give a hint; each time you ask, it says more"),
@@ -29,6 +30,7 @@ COMMANDS = {
     "after": ("hints", "show where a solved kata leads, and how your solution compares"),
     "reset": ("attempts", "restore the stub of a kata; your code is saved first"),
     "restore": ("attempts", "list your saved attempts, or restore one"),
+    "review": ("attempts", "write a kata again that you solved a while ago"),
     "progress": ("progress", "show your progress, without running anything"),
     "commit": ("attempts", "make one git commit for each solved kata"),
     "cost": ("launches", "predict the time of a launch on a TPU, and suggest changes"),

@@ -1,26 +1,49 @@
-"""`kata reset`, `kata restore`, `kata commit`: restore stubs or attempts, commit solved katas."""
+"""`kata reset`, `kata restore`, `kata review`, `kata commit`: stubs, attempts, solved katas.
+
+A review takes place in a copy of the stub in .kata/review, a course of its own with a ledger of its
+own. The learner's file is never changed. After a pass, a line of the ledger records the review.
+"""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from grader.commands.arguments import confirm, one_kata, some_katas
+from grader.commands.arguments import (
+    confirm,
+    one_kata,
+    open_if_asked,
+    open_option,
+    some_katas,
+)
 from grader.exercise import repository
-from grader.exercise.catalog import Kata, in_order
-from grader.exercise.repository import Attempt, RepositoryError, matching
+from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, has_solutions, in_order, katas
+from grader.exercise.repository import STATE, Attempt, RepositoryError, matching
 from grader.record import commits
 from grader.record.commits import last_commit, uncommitted
-from grader.record.ledger import Ledger, read_ledger
-from grader.record.status import FileState, KataStatus, all_statuses, status_of
-from grader.report.maps import status_text
-from grader.tools.git import GitError, NoGit, NoRepository, git_in, require_writable
+from grader.record.ledger import REVIEW, Ledger, append_passes, read_ledger
+from grader.record.status import (
+    SKIPPED,
+    DueReview,
+    FileState,
+    KataStatus,
+    all_statuses,
+    reviews,
+    skipped_reviews,
+    status_of,
+)
+from grader.report.maps import star_signs, status_text
+from grader.tools.git import GitError, NoGit, NoRepository, blob_id, git_in, require_writable
 from pallascope.tools.text import print_line
 
 
@@ -124,6 +147,116 @@ def _line(attempt: Attempt, width: int) -> Text:
     )
     line.rstrip()
     return line
+
+
+REVIEWS = "review"
+#: With a configuration file, pytest takes the folder of the copies for the root of a repository.
+_PYTEST_INI = "[pytest]\ntimeout = 30\n"
+
+
+def review_arguments(parser: argparse.ArgumentParser) -> None:
+    one_kata(parser, "?", "; without it, the solved kata whose review is due first")
+    parser.add_argument(
+        "--skip", action="store_true", help="skip this review; the next one comes later"
+    )
+    open_option(parser)
+
+
+def run_review(options: argparse.Namespace, root: Path, console: Console) -> int:
+    today = datetime.date.today()
+    ledger, skipped = read_ledger(root), skipped_reviews(root)
+    coming = reviews(all_statuses(root, ledger), ledger, skipped)
+    chosen = _review(options.name, root, coming, today)
+    if chosen is None:
+        later = f"; {coming[0].kata.name} is due on {coming[0].due}" if coming else ""
+        print_line(console, f"no review is due{later}. kata review NAME reviews a kata now")
+        return 0
+    copy = _copy_of(chosen.kata)
+    if not options.skip and not copy.path.exists() and _wants_to_skip(chosen, today, console):
+        options.skip = True
+    if options.skip:
+        copy.path.unlink(missing_ok=True)
+        skipped.setdefault(chosen.kata.id, []).append(today)
+        _write_skipped(root, skipped)
+        print_line(console, f"skipped  {chosen.kata.name}")
+        return 0
+    if not copy.path.exists():
+        _write_copy(copy, has_solutions(root))
+    elif copy.path.read_text(encoding="utf-8") != copy.stub_text():
+        return _grade_review(chosen, copy, today, console)
+    file, line = copy.location()
+    place = f"{copy.root.relative_to(root).as_posix()}/{file}:{line}"
+    print_line(console, f"{place}\n  write it again; then kata review grades it")
+    open_if_asked(options, copy)
+    return 0
+
+
+def _review(
+    name: str | None, root: Path, coming: Sequence[DueReview], today: datetime.date
+) -> DueReview | None:
+    """The review of the kata with this name; else one that has begun, or is due.
+
+    Raises RepositoryError if the kata isn't solved.
+    """
+    if name is None:
+        begun = {kata.id for kata in katas(root / STATE / REVIEWS)}
+        candidates = [one for one in coming if one.kata.id in begun or one.due <= today]
+        return min(candidates, key=lambda one: one.kata.id not in begun, default=None)
+    kata = repository.single_kata(root, name)
+    if found := next((one for one in coming if one.kata == kata), None):
+        return found
+    status = status_of(kata, read_ledger(root))
+    if status.file_state is not FileState.SOLVED or not status.last_pass:
+        raise RepositoryError(f"{kata.name} isn't solved: {status_text(status)}")
+    return DueReview(kata, status.last_pass.date, today)
+
+
+def _copy_of(kata: Kata) -> Kata:
+    return Kata(kata.root / STATE / REVIEWS, kata.track, kata.stem)
+
+
+def _wants_to_skip(review: DueReview, today: datetime.date, console: Console) -> bool:
+    """Ask, if there is a terminal."""
+    if not sys.stdin.isatty():
+        return False
+    days = (today - review.solved).days
+    question = f"{review.kata.name}, solved {days} days ago. Enter: write it again, s: skip "
+    return console.input(question, markup=False).strip().lower().startswith("s")
+
+
+def _write_copy(copy: Kata, has_own_solutions: bool) -> None:
+    copy.path.parent.mkdir(parents=True, exist_ok=True)
+    link = copy.root / SOLUTIONS
+    if has_own_solutions and not link.exists():
+        link.symlink_to(Path("..", "..", SOLUTIONS), target_is_directory=True)
+    (copy.root / "pytest.ini").write_text(_PYTEST_INI, encoding="utf-8")
+    copy.path.write_text(copy.stub_text(), encoding="utf-8", newline="\n")
+
+
+def _grade_review(review: DueReview, copy: Kata, today: datetime.date, console: Console) -> int:
+    """Grade the copy like any kata; record a pass in the learner's ledger, and remove the copy."""
+    print_line(console, f"in {STATE}/{REVIEWS}, to which paths are relative:")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "grader.plugin"]
+    sys.stdout.flush()
+    subprocess.run([*command, f"{KATAS}/{copy.id}.py"], cwd=copy.root, check=False)
+    best = read_ledger(copy.root).best(copy.id, blob_id(copy.path.read_bytes()))
+    if best is None:
+        print_line(console, "your answer is unchanged. After a change: kata review")
+        return 1
+    days = str((today - review.solved).days)
+    recorded = replace(best, date=today, versions=(*best.versions, (REVIEW, days)))
+    append_passes(review.kata.root, [recorded])
+    copy.path.unlink()
+    stars = star_signs(best.stars).plain
+    print_line(console, f"reviewed  {copy.name} {stars}; your answer is as it was")
+    return 0
+
+
+def _write_skipped(root: Path, skipped: Mapping[str, Sequence[datetime.date]]) -> None:
+    file = root / STATE / SKIPPED
+    days = {kata: [str(day) for day in days] for kata, days in skipped.items()}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(days, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def commit_arguments(parser: argparse.ArgumentParser) -> None:

@@ -177,11 +177,16 @@ def _track_rows(
 
 
 def _track_row(file: Path, root: Path, track: str, members: list[Kata]) -> str:
+    link = readme_of(root, track).relative_to(file.parent).as_posix()
+    number = len(members)
+    return f"| [{track}]({link}) | {title_of(root, track)} | {number} {_katas(number)} |"
+
+
+def title_of(root: Path, track: str) -> str:
+    """The title of a track, from its README's heading; "" if there is none."""
     readme = readme_of(root, track)
     title = _TITLE.match(readme.read_text(encoding="utf-8")) if readme.exists() else None
-    link = readme.relative_to(file.parent).as_posix()
-    number = len(members)
-    return f"| [{track}]({link}) | {title[1] if title else ''} | {number} {_katas(number)} |"
+    return title[1] if title else ""
 
 
 def _katas(number: int) -> str:

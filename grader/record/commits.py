@@ -118,7 +118,7 @@ def commit_kata(git: Git, status: KataStatus) -> MadeCommit | None:
     text_after = with_passes(last.text, text, kata_passes)
     if blob == old_blob and text_after == last.text:
         return None
-    message = _message(status, last)
+    message = _message(status, last, is_changed=blob != old_blob)
     with tempfile.TemporaryDirectory() as folder:
         temporary_git = replace(git, index=Path(folder) / "index")
         temporary_git("read-tree", "HEAD" if last.exists else "--empty")
@@ -167,8 +167,8 @@ def _comment_count(lines: list[str]) -> int:
     return next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
 
 
-def _message(status: KataStatus, last: LastCommit) -> str:
-    """The commit's message: Solve, Improve (more stars than the committed file), or Rework."""
+def _message(status: KataStatus, last: LastCommit, is_changed: bool) -> str:
+    """The commit's message: Solve, Improve (more stars than the last commit), Rework, or Review."""
     assert status.last_pass
     kata, stars = status.kata, "★" * status.stars + "☆" * (MAX_STARS - status.stars)
     try:
@@ -177,6 +177,7 @@ def _message(status: KataStatus, last: LastCommit) -> str:
         title = kata.name
     earlier = last.ledger.best(kata.id, last.blob(kata))
     verb = "Solve" if not earlier else "Improve" if earlier.stars < status.stars else "Rework"
+    verb = verb if is_changed or not earlier else "Review"
     versions = ", ".join(
         f"{name} {version}" for name, version in status.last_pass.versions if version != "-"
     )

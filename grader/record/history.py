@@ -29,6 +29,7 @@ class EventKind(enum.Enum):
     SOLVED = "solved"
     CHANGED = "changed"  # a content without a pass replaced one with a pass
     AGAIN = "solved again"  # a passing content that was committed before came back
+    REVIEWED = "reviewed"  # written again in a copy of the stub
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ def history(ledger: Ledger, git: Git | None) -> History:
 
 
 def _solved(recorded: Pass, day: datetime.date, commit: str | None) -> KataEvent:
-    return KataEvent(EventKind.SOLVED, recorded.kata, day, recorded.stars, commit)
+    kind = EventKind.REVIEWED if recorded.is_review else EventKind.SOLVED
+    return KataEvent(kind, recorded.kata, day, recorded.stars, commit)
 
 
 def _log_commits(git: Git, shallow: bool, *arguments: str) -> tuple[_Commit, ...]:

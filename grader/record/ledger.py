@@ -28,6 +28,8 @@ HEADER = """\
 # Every pass that pytest has seen: kata, git's id of the file's content, stars, day, versions.
 # Appended to by pytest, read by kata progress. Commit it: kata commit.
 """
+#: Marks the pass of a review. Its value is the number of days since the first pass.
+REVIEW = "review"
 _BLOB = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"[a-z]+=\S+")
 _CONFLICT = re.compile(r"<{7}|={7}|>{7}|\|{7}")
@@ -49,6 +51,11 @@ class Pass:
     stars: int
     date: datetime.date
     versions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_review(self) -> bool:
+        """Whether the kata was written again for a review, in a copy of its stub."""
+        return any(name == REVIEW for name, _ in self.versions)
 
     def __str__(self) -> str:
         """The line, without its end."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
-from collections.abc import Collection, Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.key_tables import KeyProblem
 from grader.exercise.readmes import prerequisites
+from grader.exercise.repository import STATE
 from grader.record.ledger import Ledger, Pass
 from grader.tools.git import blob_id
 from pallascope.model import Check
@@ -67,6 +70,60 @@ def status_of(kata: Kata, ledger: Ledger) -> KataStatus:
     if kata.untouched():
         return KataStatus(kata, FileState.TODO, last, blob)
     return KataStatus(kata, FileState.CHANGED if last else FileState.EDITED, last, blob)
+
+
+#: Days from the first pass of a kata to its first review, and from each review to the next. So a
+#: kata comes back after 2, 7, 30 and 90 days, or later by as much as its reviews came later.
+REVIEW_GAPS = (2, 5, 23, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class DueReview:
+    """A review of a solved kata, the day of its first pass, and the day when the review is due."""
+
+    kata: Kata
+    solved: datetime.date
+    due: datetime.date
+
+
+def reviews(
+    statuses: Iterable[KataStatus],
+    ledger: Ledger,
+    skipped: Mapping[str, Sequence[datetime.date]],
+) -> tuple[DueReview, ...]:
+    """The next review of each solved kata, in the order of their days.
+
+    `skipped` has the days on which reviews of a kata were skipped. A kata has as many reviews as
+    REVIEW_GAPS.
+    """
+    found = []
+    for status in statuses:
+        if status.file_state is not FileState.SOLVED:
+            continue
+        passes = [one for one in ledger.passes if one.kata == status.kata.id]
+        first = min(one.date for one in passes)
+        days = [one.date for one in passes if one.is_review]
+        days = sorted([*days, *skipped.get(status.kata.id, ())])
+        if len(days) < len(REVIEW_GAPS):
+            gap = datetime.timedelta(days=REVIEW_GAPS[len(days)])
+            found.append(DueReview(status.kata, first, (days[-1] if days else first) + gap))
+    return tuple(sorted(found, key=lambda review: review.due))
+
+
+#: The file in .kata with the days of skipped reviews, by kata.
+SKIPPED = "skipped_reviews.json"
+
+
+def skipped_reviews(root: Path) -> dict[str, list[datetime.date]]:
+    """The days on which reviews were skipped, by kata; none if the file is missing or damaged."""
+    try:
+        found = json.loads((root / STATE / SKIPPED).read_text(encoding="utf-8"))
+        return {
+            str(kata): [datetime.date.fromisoformat(day) for day in days]
+            for kata, days in found.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _can_be_judged_here(kata: Kata) -> bool:

@@ -15,6 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from grader.exercise.catalog import Kata, name_of
+from grader.exercise.repository import STATE
 from grader.record.commits import last_commit, uncommitted
 from grader.record.ledger import Ledger, NewPasses, Pass
 from grader.record.status import FileState, KataStatus, next_kata
@@ -91,10 +92,15 @@ _MAX_TODO = 3  # lines of katas that are todo, in one track
 
 
 def progress_summary(
-    statuses: Sequence[KataStatus], notes: Iterable[RenderableType] = ()
+    statuses: Sequence[KataStatus],
+    notes: Iterable[RenderableType] = (),
+    next_status: KataStatus | None = None,
 ) -> RenderableType:
-    """The total (at the start of the course, the first track), `notes`, and the next step."""
-    next_status = next_kata(statuses)
+    """The total (at the start of the course, the first track), `notes`, and the next step.
+
+    `next_status` is the kata to do next, None for the first that can be done.
+    """
+    next_status = next_status or next_kata(statuses)
     step = (
         next_step(next_status.kata, "next") if next_status else Text(no_next_kata_message(statuses))
     )
@@ -137,7 +143,9 @@ def progress_map(
         track = list(members)
         solved = sum(status.file_state is FileState.SOLVED for status in track)
         width = max(len(status.kata.name) for status in track)
-        parts.append(track_heading(name, solved, len(track)))
+        days = len({one.last_pass.date for one in track if one.last_pass})
+        on_days = f" on {days} days" if days > 1 else ""
+        parts.append(track_heading(name, solved, len(track)).append(on_days, "dim"))
         parts += [_progress_line(status, width) for status in track]
     parts += [_progress_total(statuses), *notes]
     if next_status := next_kata(statuses):
@@ -368,7 +376,10 @@ def _commit(root: Path) -> str:
     try:
         git_in(root)
     except NoGit as error:
-        return f"(can't be committed: {error})"
+        is_review = (
+            root.parent.name == STATE
+        )  # `kata review` copies the line to the learner's ledger
+        return "" if is_review else f"(can't be committed: {error})"
     return COMMIT
 
 

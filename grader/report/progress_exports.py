@@ -69,6 +69,8 @@ def _description(event: KataEvent) -> str:
             return f"changed since {maps.star_signs(event.stars).plain}"
         case EventKind.AGAIN:
             return "changed back"
+        case EventKind.REVIEWED:
+            return "written again"
         case EventKind.SOLVED if event.gained == event.stars:
             return ""
         case EventKind.SOLVED:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
 import pytest
 
 from grader.record.ledger import Ledger
@@ -64,3 +67,60 @@ def test_next_in_a_watch_passes_over_what_has_to_wait(shop: Shop) -> None:
     assert desk.pool.last == ("prepare", "double", 3)
     desk.watch.handle(KeyPressed("n"))
     assert desk.pool.last == ("prepare", "row_max", 3)
+
+
+# ---- kata start ----
+
+
+class Terminal(io.StringIO):
+    """An input of a terminal, with its answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def asked(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs `kata start` with these answers."""
+
+    def run(*answers: str, code: int = 0) -> str:
+        monkeypatch.setattr("sys.stdin", Terminal("".join(f"{line}\n" for line in answers)))
+        return shop.run("start", code=code)
+
+    need(shop.row_max, "row_sum")
+    return run
+
+
+def test_start_proposes_a_path(shop: Shop, asked: Callable[..., str]) -> None:
+    said = asked("n", "y", "2")
+    assert "thinking_in_jax" in said
+    assert "you don't write for threads" in said
+    assert "2 of 3 katas lead to row_max: kata list --path. Begin: kata next" in said
+    assert "double" not in shop.run("list", "--path")
+    assert "kata_02_row_sum.py" in shop.run("next")
+    assert "kata_02_row_sum.py" in shop.run()
+
+
+def test_start_without_a_goal_takes_everything(shop: Shop, asked: Callable[..., str]) -> None:
+    asked("y", "n", "2")
+    said = asked("y", "n", "")
+    assert "3 katas, in the order of kata list" in said
+    assert "thinking_in_jax" not in said
+    assert "threads" not in said
+    assert "kata_01_double.py" in shop.run("next")
+    assert "no goal is chosen: kata start" in shop.run("list", "--path", code=2)
+
+
+def test_start_with_another_answer(shop: Shop, asked: Callable[..., str]) -> None:
+    assert "'7' is none of the numbers 1, 2" in asked("", "", "7", code=2)
+    assert "kata_01_double.py" in shop.run("next")
+
+
+def test_start_without_a_terminal(shop: Shop) -> None:
+    assert "kata start asks questions: run it in a terminal" in shop.run("start", code=2)
+
+
+def test_a_goal_that_is_reached_or_gone_is_forgotten(shop: Shop, asked: Callable[..., str]) -> None:
+    asked("", "", "2")
+    (shop.root / ".kata" / "goal.txt").write_text("nonsense\n")
+    assert "kata_01_double.py" in shop.run("next")
