@@ -21,7 +21,7 @@ OVERVIEW = "grader.commands.progress"
 #: For each command the module of `grader.commands` with its two functions, NAME_arguments(parser)
 #: and run_NAME(options, root, console), and its help text.
 COMMANDS = {
-    "init": ("update", "write the katas into a folder of yours, without a clone"),
+    "init": ("kata_files", "write the katas into a folder of yours, without a clone"),
     "start": ("progress", "answer three questions, and get a path through the katas"),
     "list": ("progress", "show all katas, or those that match"),
     "next": ("progress", "show the first kata that isn't solved"),
@@ -38,13 +38,13 @@ COMMANDS = {
     "trace": ("launches", "write the predicted timeline of a launch, for Perfetto"),
     "watch": ("watch", "grade a kata whenever you save it"),
     "view": ("launches", "draw a launch step by step, in your browser"),
-    "update": ("update", "get new and changed katas from upstream; your code stays"),
+    "update": ("kata_files", "get new and changed katas from upstream; your code stays"),
     "tasks": ("grade", "write the katas as tasks for models, as JSONL"),
     "grade": ("grade", "judge many submissions, from JSONL to JSONL"),
     "class": ("grade", "for teachers: report the progress of a class, and where it is stuck"),
     "baseline": ("grade", "write samples with known verdicts, or compare results with them"),
-    "sync": ("authors", "for authors: generate the katas from the solutions"),
-    "new": ("authors", "for authors: write the three files of a new kata"),
+    "sync": ("kata_files", "for authors: generate the katas from the solutions"),
+    "new": ("kata_files", "for authors: write the three files of a new kata"),
 }
 
 

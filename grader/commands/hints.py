@@ -13,8 +13,9 @@ from rich.text import Text
 from grader.commands.arguments import confirm, one_kata, open_if_asked, open_option
 from grader.exercise import repository
 from grader.exercise.answer_key import HINTS
-from grader.exercise.catalog import Kata, settings
+from grader.exercise.catalog import Kata, Submission, settings
 from grader.exercise.repository import STATE, RepositoryError
+from grader.exercise.variants import variants_of
 from grader.record.ledger import read_ledger
 from grader.record.status import FileState, status_of
 from grader.report.completion import cost_comparison, solved_text
@@ -22,6 +23,7 @@ from pallascope.tools.regions import regions
 from pallascope.tools.text import print_line, show
 
 FILE = "hints.json"
+MAX_OTHERS = 2
 
 
 def hint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +86,7 @@ def show_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.single_kata(root, options.name)
-    if not settings(root).solutions:
-        raise RepositoryError(f"this course shows no solutions: ask your teacher for {kata.name}'s")
+    _require_shown_solutions(kata)
     if not options.yes and not confirm(f"Show the solution of {kata.name}?", console):
         return 1
     text = kata.solution.read_text(encoding="utf-8")
@@ -95,10 +96,20 @@ def run_show(options: argparse.Namespace, root: Path, console: Console) -> int:
     return 0
 
 
+def _require_shown_solutions(kata: Kata) -> None:
+    if not settings(kata.root).solutions:
+        raise RepositoryError(f"this course shows no solutions: ask your teacher for {kata.name}'s")
+
+
 def after_arguments(parser: argparse.ArgumentParser) -> None:
     one_kata(parser)
     parser.add_argument(
         "-y", "--yes", action="store_true", help="don't ask first, even if it isn't solved"
+    )
+    parser.add_argument(
+        "--others",
+        action="store_true",
+        help=f"show up to {MAX_OTHERS} right kernels in other styles, with their cost",
     )
 
 
@@ -107,6 +118,8 @@ def run_after(options: argparse.Namespace, root: Path, console: Console) -> int:
     status = status_of(kata, read_ledger(root))
     if status.last_pass is None and not options.yes and not _confirm_unsolved(kata, console):
         return 1
+    if options.others:
+        return _show_others(kata, console)
     text = solved_text(kata)
     if text is None:
         console.print(f"{kata.name} has no text to show after it is solved", markup=False)
@@ -124,7 +137,26 @@ def _confirm_unsolved(kata: Kata, console: Console) -> bool:
     return confirm(f"{warning}. Show it?", console, warning)
 
 
-def _comparison_line(kata: Kata) -> str:
+def _show_others(kata: Kata, console: Console) -> int:
+    """Show variants of the solution. Returns 1 if the course has none. Raises RepositoryError."""
+    _require_shown_solutions(kata)
+    found = variants_of(kata)
+    if not found:
+        console.print(f"the course has no other kernels for {kata.name}", markup=False)
+        return 1
+    for variant in found[:MAX_OTHERS]:
+        console.print(Text(f"{variant.style}: {variant.description()}", "bold"), soft_wrap=True)
+        console.print(Syntax(variant.code(), "python", background_color="default"))
+        other = Submission.of(kata, variant.text())
+        if kata.key.kernel and (line := _comparison_line(other, "This one")):
+            console.print(Text(f"{line}\n"), soft_wrap=True)
+    if remaining := found[MAX_OTHERS:]:
+        names = ", ".join(variant.style for variant in remaining)
+        console.print(Text(f"others: {names}, in {found[0].path}", "dim"), soft_wrap=True)
+    return 0
+
+
+def _comparison_line(kata: Kata, subject: str = "Yours") -> str:
     """Compares the learner's launch with the solution's; "" if one of them can't be predicted."""
     from grader.grading import cost_studies  # slow to import, and only needed here
     from pallascope.tpu import libtpu
@@ -140,4 +172,4 @@ def _comparison_line(kata: Kata) -> str:
     own, par = launch.own, launch.par
     if par is None or own.trouble or par.trouble or own.least or par.least:
         return ""
-    return cost_comparison((own.bytes, par.bytes), (own.seconds, par.seconds))
+    return cost_comparison((own.bytes, par.bytes), (own.seconds, par.seconds), subject)

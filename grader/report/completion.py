@@ -60,21 +60,25 @@ def compare_grades(grades: Sequence[Grade]) -> str:
 
 
 def cost_comparison(
-    byte_counts: tuple[float | None, float | None], times: tuple[float | None, float | None]
+    byte_counts: tuple[float | None, float | None],
+    times: tuple[float | None, float | None],
+    subject: str = "Yours",
 ) -> str:
     """A sentence about bytes and time, each as (yours, solution's); "" if neither is known."""
     bytes_ratio, time_ratio = _ratio(*byte_counts), _ratio(*times)
     if bytes_ratio is None and time_ratio is None:
         return ""
     if time_ratio is None:
-        return f"Yours moves {bytes_ratio} times the bytes of the reference solution."
+        return f"{subject} moves {bytes_ratio} times the bytes of the reference solution."
     if bytes_ratio is None:
-        return f"Yours is predicted at {time_ratio} times the reference solution's time."
+        return f"{subject} is predicted at {time_ratio} times the reference solution's time."
     if bytes_ratio == time_ratio == "1.00":
-        return "Yours moves the same bytes as the reference solution, in the same predicted time."
+        return (
+            f"{subject} moves the same bytes as the reference solution, in the same predicted time."
+        )
     return (
-        f"Yours moves {bytes_ratio} times the bytes of the reference solution and is predicted at "
-        f"{time_ratio} of its time."
+        f"{subject} moves {bytes_ratio} times the bytes of the reference solution and is predicted "
+        f"at {time_ratio} of its time."
     )
 
 

@@ -43,8 +43,8 @@ from pallascope.tools.child_process import (
     socket_of_child,
 )
 
-#: Landlock lets a worker read installed packages, but not the solutions in ours.
-SECRET = (COURSE / SOLUTIONS,)
+#: Landlock lets a worker read installed packages, but not the answers in ours.
+SECRET = (COURSE / SOLUTIONS, COURSE / "variants")
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,3 +69,82 @@ def test_where_nobody_reads_it_a_session_is_quiet(told: Shop, options: list[str]
     ran = told.repository.pytest("-k", "double", *options, CI=ci, BUILD_NUMBER="")
     assert "recorded  double" in ran.out
     assert "solved    double" not in ran.out
+
+
+# ---- --others ----
+
+OTHERS = '''"""Right kernels of double."""
+
+# ---- added ----
+
+"""Adds x to itself.
+
+Stars: 3
+"""
+
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] + x_ref[...]
+
+
+# ---- by_strips ----
+
+"""Doubles strips of the block.
+
+Stars: 2 or 3
+"""
+
+
+def double_kernel(x_ref, o_ref):
+    for start in range(0, x_ref.shape[0], 8):
+        o_ref[start : start + 8] = x_ref[start : start + 8] * 2
+
+
+# ---- twice ----
+
+"""Multiplies twice.
+
+Stars: 3
+"""
+
+
+def double_kernel(x_ref, o_ref):
+    o_ref[...] = x_ref[...] * 4 * 0.5
+'''
+
+
+@pytest.fixture
+def with_others(shared: Shop, clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """The shop, with variants of its first exercise, which is solved."""
+    monkeypatch.setattr("grader.exercise.variants.FOLDER", shared.root / "variants")
+    file = shared.root / "variants" / shared.double.track / "double.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(OTHERS)
+    clone.passed(shared.double)
+    return shared
+
+
+def test_others_are_shown_with_their_cost(with_others: Shop) -> None:
+    pytest.importorskip("libtpu")
+    said = with_others.run("after", "double", "--others")
+    assert "added: Adds x to itself.\n" in said
+    assert "o_ref[...] = x_ref[...] + x_ref[...]" in said
+    assert "by_strips: Doubles strips of the block.\n" in said
+    assert said.count("This one moves the same bytes as the reference solution") == 2
+    assert "others: twice, in " in said
+    assert "Stars" not in said
+
+
+def test_others_without_a_compiler_have_no_cost(
+    with_others: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pallascope.tpu.libtpu.unavailable_reason", lambda: "not here")
+    said = with_others.run("after", "double", "--others")
+    assert "This one" not in said
+    assert "added: " in said
+
+
+def test_others_are_for_those_who_have_solved_it(with_others: Shop) -> None:
+    assert "row_sum isn't solved yet" in with_others.run("after", "row_sum", "--others", code=2)
+    said = with_others.run("after", "row_sum", "--others", "--yes", code=1)
+    assert said == "the course has no other kernels for row_sum\n"

@@ -14,6 +14,7 @@ import pytest
 
 from grader.exercise.cases import draw
 from grader.exercise.catalog import katas
+from grader.exercise.variants import Variant, variants
 from grader.grading.grader import Grader
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.launch_client import WorkerQueues
@@ -24,7 +25,6 @@ from pallascope.tpu.chips import CHIPS
 from tests.support.contract import Plan, demand
 from tests.support.repositories import ROOT, with_text
 from tests.support.targets import due, no_compiler
-from tests.support.variants import Variant, variants
 
 SECONDS = 60
 #: Right kernels in other styles that each exercise has at least.

@@ -14,11 +14,13 @@ from grader.cli import main
 from grader.exercise import repository as files
 from grader.exercise import templates
 from grader.exercise.catalog import COURSE, CourseSettings, Kata, katas, settings
+from grader.sandbox.fork_server import SECRET
 from grader.tools.git import Git
 from grader.updates import upstream
 from tests.support.repositories import ROOT, Repository
 
-KNOWN_BY = ("grader.exercise.catalog", "grader.exercise.repository", "grader.commands.update")
+ANSWERS = ("solutions", "tests/variants")
+KNOWN_BY = ("grader.exercise.catalog", "grader.exercise.repository", "grader.commands.kata_files")
 
 
 class Course:
@@ -191,8 +193,9 @@ def test_a_wrong_choice_writes_nothing(course: Course, words: tuple[str, ...], s
 
 def test_a_class_without_solutions(course: Course) -> None:
     course.init("--without-solutions")
-    said = course.run("show", "double", "--yes", code=2)
-    assert said == "kata: this course shows no solutions: ask your teacher for double's\n"
+    for words in (("show", "double"), ("after", "double", "--others")):
+        said = course.run(*words, "--yes", code=2)
+        assert said == "kata: this course shows no solutions: ask your teacher for double's\n"
 
 
 def test_a_folder_with_katas_is_left_alone(course: Course) -> None:
@@ -401,6 +404,13 @@ def test_malformed_settings_are_told(course: Course, text: str, said: str) -> No
     course.init()
     (course.folder / "pyproject.toml").write_text(text)
     assert said in course.run("list", code=2)
+
+
+def test_the_workers_that_import_a_file_cannot_read_answers_of_the_package() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    places = wheel["build"]["targets"]["wheel"]["force-include"]
+    answers = {places[name].removeprefix("grader/course/") for name in places if name in ANSWERS}
+    assert answers == {folder.name for folder in SECRET}
 
 
 def test_settings_of_a_course_are_those_of_the_clone() -> None:

@@ -28,7 +28,7 @@ from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import wrong_version
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.repositories import ROOT
-from tests.support.variants import variants
+from grader.exercise.variants import variants
 from tools.benchmarks.many.mixture import CRASHES, HANGS
 
 Text = tuple[str, str, str]  # kind, name, contents

@@ -1,4 +1,4 @@
-"""Right kernels in other styles: the files of tests/variants, and each as a learner would have it.
+"""Right kernels in other styles, and each as a learner would have it.
 
 A file has the variants of one kata, each after a line like "# ---- STYLE ----". A variant is
 written in another style: its functions replace the solution's functions of the same name, and it
@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import Kata, katas
+from grader.exercise.catalog import COURSE, SOLUTIONS, Kata, katas
 from pallascope.tools.regions import BEGIN, END
-from tests.support.repositories import ROOT
 
-FOLDER = ROOT / "tests" / "variants"
+_PLACES = (COURSE / "variants", COURSE / "tests" / "variants")
+#: In a wheel, or in the clone.
+FOLDER = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
 _HEADING = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 
-class Malformed(ValueError):
-    """A file of tests/variants names no stars, or belongs to no kata."""
+class MalformedVariant(ValueError):
+    """A file of variants names no stars, or belongs to no kata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +49,48 @@ class Variant:
 
     def text(self) -> str:
         """The learner's file: the solution with the variant's functions instead of its own."""
-        return composed(self.kata.solution.read_text(), self.source)
+        return composed(self.kata.solution.read_text(encoding="utf-8"), self.source)
+
+    def description(self) -> str:
+        """The docstring without its last line."""
+        return (ast.get_docstring(ast.parse(self.source)) or "").partition("\nStars:")[0].strip()
+
+    def code(self) -> str:
+        """The source after the docstring."""
+        first = ast.parse(self.source).body[0]
+        return "\n".join(self.source.splitlines()[first.end_lineno :]).strip("\n")
 
 
 def variants() -> tuple[Variant, ...]:
-    """All of them, in the order of the katas. Raises Malformed."""
-    by_name = {(kata.track, kata.name): kata for kata in katas(ROOT, "solutions")}
-    order = {kata.name: number for number, kata in enumerate(by_name.values())}
-    found = []
-    for path in FOLDER.rglob("*.py"):
-        kata = by_name.get((path.parent.name, path.stem))
-        if kata is None:
-            raise Malformed(f"{path}: not called TRACK/NAME.py after a kata")
-        _, *parts = _HEADING.split(path.read_text())
-        for style, source in zip(parts[::2], parts[1::2], strict=True):
-            found.append(Variant(kata, style, path, source, *_stars(path, style, source)))
-    return tuple(sorted(found, key=lambda variant: (order[variant.kata.name], variant.style)))
+    """All of them, in the order of the katas. Raises MalformedVariant."""
+    every = katas(COURSE, SOLUTIONS)
+    if stray := {*FOLDER.glob("*/*.py")} - {*map(_file, every)}:
+        raise MalformedVariant(f"{min(stray)}: not called TRACK/NAME.py after a kata")
+    return tuple(variant for kata in every for variant in variants_of(kata))
+
+
+def variants_of(kata: Kata) -> tuple[Variant, ...]:
+    """The variants of one kata, by style; none without a file. Raises MalformedVariant."""
+    path = _file(kata)
+    if not path.exists():
+        return ()
+    _, *parts = _HEADING.split(path.read_text(encoding="utf-8"))
+    found = [
+        Variant(kata, style, path, source, *_stars(path, style, source))
+        for style, source in zip(parts[::2], parts[1::2], strict=True)
+    ]
+    return tuple(sorted(found, key=lambda variant: variant.style))
+
+
+def _file(kata: Kata) -> Path:
+    return FOLDER / kata.track / f"{kata.name}.py"
 
 
 def _stars(path: Path, style: str, source: str) -> tuple[int, bool]:
     words = ast.get_docstring(ast.parse(source)) or ""
     said = re.search(r"^Stars: ([123])( or 3)?\b", words, re.MULTILINE)
     if not said:
-        raise Malformed(f"{path}: the docstring of {style} has no line like 'Stars: 3'")
+        raise MalformedVariant(f"{path}: the docstring of {style} has no line like 'Stars: 3'")
     return int(said[1]), bool(said[2])
 
 
