@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from grader.cli import main
-from grader.exercise.catalog import katas
+from grader.exercise.catalog import SOLUTIONS, katas
 from tests.support.repositories import ROOT
 from tools import write_notebook
 
@@ -52,11 +53,36 @@ def test_the_notebook_is_as_it_would_be_written() -> None:
     assert write_notebook.main(check=True) == 0
 
 
-def test_the_notebook_holds_the_first_stub_as_a_cell() -> None:
-    first = katas(ROOT)[0]
-    cells = ["".join(cell["source"]) for cell in parsed("docs/colab.ipynb")["cells"]]
+NOTEBOOK = parsed("docs/colab.ipynb")["cells"]
+
+
+def test_the_notebook_repairs_the_first_exercise() -> None:
+    """Its cells write the stub with a wrong body, and change that to the solution's."""
+    first = katas(ROOT, SOLUTIONS)[0]
+    cells = ["".join(cell["source"]) for cell in NOTEBOOK]
     file = first.path.relative_to(ROOT).as_posix()
-    assert f"%%writefile {file}\n{first.stub_text()}".rstrip("\n") in cells
+    (wrong,) = (cell for cell in cells if cell.startswith(f"%%writefile {file}\n"))
+    (repair,) = (cell for cell in cells if "text.replace(" in cell)
+    assert repr(write_notebook.WRONG).replace("'", '"') in repair
+    _, _, text = wrong.partition("\n")
+    assert text.count(write_notebook.WRONG) == 1
+    assert "raise NotImplementedError" not in text
+    right = text.replace(write_notebook.WRONG, write_notebook.RIGHT)
+    assert right == first.solution.read_text(encoding="utf-8").rstrip("\n")
+
+
+def test_ci_knows_what_each_tag_in_the_notebook_asks_for() -> None:
+    tags = [tag for cell in NOTEBOOK for tag in cell["metadata"].get("tags", ())]
+    assert sorted(tags) == sorted(write_notebook.Tag)
+    runner = (ROOT / ".ci/run_notebook.py").read_text(encoding="utf-8")
+    assert set(re.findall(r'"(expect-[\w-]+)": \(', runner)) == set(tags)
+
+
+def test_the_notebook_needs_colab_nowhere() -> None:
+    """Each import of google.colab has another way if there is none."""
+    for cell in NOTEBOOK:
+        source = "".join(cell["source"])
+        assert source.count("from google.colab") == source.count("except ImportError")
 
 
 def test_a_notebook_that_differs_is_told(
