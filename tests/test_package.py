@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.support.repositories import ROOT
+from tools.write_notebook import colab_address
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+TRACKS = [folder.name for folder in (ROOT / "katas").glob("[0-9]*_*") if folder.is_dir()]
+COLAB = colab_address()
 BENCHMARKS = ROOT / "tools" / "benchmarks"
 RELEASE = runpy.run_path(str(ROOT / ".ci" / "release_notes.py"))
 #: Asked for because pytest loads them: their options are in README.md and pyproject.toml.
@@ -204,6 +209,54 @@ def test_a_release_says_what_its_section_says(version: str, said: str) -> None:
 def test_a_release_is_refused(tag: str, changelog: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         NOTES(tag, '[project]\nversion = "0.3.0"', changelog)
+
+
+# ---- the repository's address ----
+
+ADDRESS = PROJECT["urls"]["Repository"]
+OWNER, NAME = ADDRESS.removeprefix("https://github.com/").split("/")
+#: Sites that show a repository by its owner and name, and the owner in an address there.
+SHOWN_BY = re.compile(
+    r"(?:github\.com|githubusercontent\.com|colab\.research\.google\.com/github|codespaces\.new)"
+    rf"/([^/\s]+)/{re.escape(NAME)}\b"
+)
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    """The name and text of every tracked file that is text."""
+    for name in git("ls-files").splitlines():
+        file = ROOT / name
+        if file.is_file():
+            with contextlib.suppress(UnicodeDecodeError):
+                yield name, file.read_text(encoding="utf-8")
+
+
+def test_every_address_of_the_repository_is_that_of_the_project() -> None:
+    """To move the repository, change pyproject.toml, and the files that this test names."""
+    found = {name: set(SHOWN_BY.findall(text)) for name, text in tracked_texts()}
+    assert {name: owners for name, owners in found.items() if owners - {OWNER}} == {}
+    assert {"README.md", "SECURITY.md", "docs/colab.ipynb"} <= {
+        n for n, own in found.items() if own
+    }
+
+
+def test_no_address_has_a_placeholder() -> None:
+    placeholder = re.compile(rf"\b(?:OWNER|ORGANI[SZ]ATION|USER)/{re.escape(NAME)}\b")
+    assert [name for name, text in tracked_texts() if placeholder.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/editors.md", *sorted(f"katas/{track}/README.md" for track in TRACKS)],
+)
+def test_a_page_has_a_badge_that_opens_the_notebook(page: str) -> None:
+    badge = f"[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({COLAB})"
+    assert badge in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_readme_opens_a_codespace() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"](https://codespaces.new/{OWNER}/{NAME})" in text
 
 
 def test_no_record_of_anybody_is_shipped() -> None:
