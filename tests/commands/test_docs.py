@@ -23,7 +23,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "katas").rglob(
 #: Pages for those who change the course or the grader. The others are for those who use them.
 FOR_CONTRIBUTORS = {
     ROOT / "CONTRIBUTING.md",
-    *(DOCS / f"{name}.md" for name in ("authoring", "checks", "testing")),
+    *(DOCS / f"{name}.md" for name in ("authoring", "checks", "releasing", "testing")),
 }
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
