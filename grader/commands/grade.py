@@ -51,15 +51,21 @@ from grader.batch.scores import (
 )
 from grader.batch.store import Store, Terms, merge
 from grader.classroom import class_report, students
-from grader.classroom.class_report import as_csv, class_page
-from grader.classroom.students import (
-    Course,
+from grader.classroom.class_report import (
+    Points,
     RegradedFile,
-    StudentStanding,
+    as_csv,
+    class_page,
     common_findings,
-    find_clones,
+    grades_csv,
+    read_class,
     regraded_files,
     stuck_katas,
+)
+from grader.classroom.students import (
+    Course,
+    StudentStanding,
+    find_clones,
 )
 from grader.commands.arguments import some_katas
 from grader.exercise.catalog import SOLUTIONS, Kata, katas
@@ -558,6 +564,32 @@ def class_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="grade the files again, and name students whose ledger claims more than they earn",
     )
+    report.add_argument(
+        "--roster",
+        type=Path,
+        metavar="FILE",
+        help="a CSV file with the columns name, login, repository and email: report these students",
+    )
+    report.add_argument(
+        "--until",
+        metavar="DATE",
+        help="read the newest commit that isn't later than an ISO date or date-time",
+    )
+    report.add_argument(
+        "--weight",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="points for each star of these katas (default: 1); the last one that matches counts",
+    )
+    report.add_argument(
+        "--grades", type=Path, metavar="FILE", help="write the roster's points, for --format"
+    )
+    report.add_argument(
+        "--format",
+        choices=class_report.PLATFORMS,
+        help="the learning platform that --grades is for",
+    )
     report.add_argument("--csv", type=Path, metavar="FILE", help="write a row per student and kata")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page for a browser")
     report.add_argument(
@@ -573,34 +605,57 @@ def class_arguments(parser: argparse.ArgumentParser) -> None:
 def run_class(options: argparse.Namespace, root: Path, console: Console) -> int:
     """Returns 1 if a file could not be graded, or a ledger claims more than its files earn."""
     katas = matching(root, options.name)
-    classroom = find_clones(options.folder)
-    course = Course(katas)
-    standings = [course.standing(clone) for clone in classroom.clones]
+    _check_class_options(options)
+    weights = class_report.weights(root, options.weight)
+    until = students.parse_deadline(options.until) if options.until else None
+    roster = students.read_roster(options.roster) if options.roster else None
+    standings, notes = read_class(options.folder, Course(katas), roster, until)
+    notes += class_report.not_in_grades(options.format, roster) if roster else []
     verdicts, problems = None, []
     if options.verify:
         verdicts, problems = _regrade(options, root, katas, standings, console)
-    parts: list[RenderableType] = [class_report.overview(standings, katas, console.width), ""]
+    points = Points(weights, verdicts) if options.weight or options.grades else None
     stuck = stuck_katas(standings)
-    parts.append(class_report.stuck_table(stuck))
     findings = common_findings(verdicts or ())
+    parts: list[RenderableType] = [
+        class_report.overview(standings, katas, console.width, points),
+        "",
+        class_report.stuck_table(stuck),
+    ]
     if verdicts is not None:
-        parts += [
-            "",
-            class_report.findings_table(findings),
-            "",
-            *class_report.claim_tables(verdicts),
-        ]
-    parts += class_report.problem_lines(standings, classroom.others)
+        parts += ["", class_report.findings_table(findings), ""]
+        parts += class_report.claim_tables(verdicts)
+    parts += class_report.problem_lines(standings, notes)
     show(Group(*parts), console)
     if options.csv:
-        replace_text(options.csv, as_csv(standings, verdicts))
+        replace_text(options.csv, as_csv(standings, verdicts, points))
         print_line(console, f"wrote {options.csv}")
     if options.html:
-        replace_text(options.html, class_page(standings, katas, stuck, verdicts, findings))
+        page = class_page(standings, katas, stuck, verdicts, findings, points, notes)
+        replace_text(options.html, page)
         print_line(console, f"wrote {options.html}")
+    if roster and points and options.grades:
+        pairs = list(zip(roster.rows, standings, strict=True))
+        replace_text(options.grades, grades_csv(options.format, pairs, points, katas))
+        most = class_report.format_points(points.maximum(katas))
+        print_line(console, f"wrote {options.grades}: at most {most} points")
     for line in problems:
         print_problem(options.folder, line)
     return int(bool(problems) or any(file.overclaimed for file in verdicts or ()))
+
+
+def _check_class_options(options: argparse.Namespace) -> None:
+    """Raise ValueError if the options of a class's report contradict each other."""
+    if options.grades and not options.roster:
+        raise ValueError("--grades needs --roster, which has the students' names and e-mails")
+    if bool(options.grades) != bool(options.format):
+        raise ValueError(
+            f"give --grades and --format ({', '.join(class_report.PLATFORMS)}) together"
+        )
+    given = (options.roster, options.csv, options.html, options.grades, options.store)
+    files = [file.resolve() for file in given if file]
+    if len(set(files)) < len(files):
+        raise ValueError("--roster, --csv, --html, --grades and --store must be different files")
 
 
 def _regrade(

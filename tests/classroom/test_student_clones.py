@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,3 +97,52 @@ def test_what_is_not_read(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(Unreadable, match=why):
             ada.read(path)
+
+
+def unreadable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Refuse to list this folder, and to look at what is in it, also to root."""
+
+    def refuse(path: object) -> None:
+        if isinstance(path, (str, Path)) and folder in Path(path).parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def checked(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(path: Any, *rest: Any, **options: Any) -> Any:
+            refuse(path)
+            return call(path, *rest, **options)
+
+        return wrapped
+
+    def listing(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(path: Any = ".") -> Any:
+            refuse(Path(path) / "any")
+            return call(path)
+
+        return wrapped
+
+    for name in ("lstat", "stat", "open"):
+        monkeypatch.setattr(os, name, checked(getattr(os, name)))
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, listing(getattr(os, name)))
+
+
+def test_a_folder_that_cannot_be_read_counts_as_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ada", "bob", "week 1/cleo"):
+        clone(tmp_path / name)
+    unreadable(monkeypatch, tmp_path / "ada")
+    found = find_clones(tmp_path)
+    assert [one.student for one in found.clones] == ["ada", "bob", "week 1/cleo"]
+    assert found.others == ()
+    ada, bob, _ = found.clones
+    with pytest.raises(Unreadable, match=r"^the folder can't be read: Permission"):
+        ada.read(FILE)
+    assert bob.read(FILE) == b"x"
+
+
+def test_a_class_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone(tmp_path / "class" / "ada")
+    unreadable(monkeypatch, tmp_path / "class")
+    with pytest.raises(PermissionError):
+        find_clones(tmp_path / "class")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.classroom.students import Course, StudentStanding, find_clones, stuck_katas
+from grader.classroom.class_report import stuck_katas
+from grader.classroom.students import Clone, Course, StudentStanding, find_clones
 from grader.exercise.catalog import KATAS, katas
 from grader.record.status import FileState
 from tests.support.classrooms import DAY, ClassOf
@@ -84,3 +85,35 @@ def test_where_most_are_stuck_comes_first(pupils: ClassOf) -> None:
         (shop.row_max.id, 2, ("ada", "bob"), 1.0),
         (shop.double.id, 2, ("bob",), 0.5),
     ]
+
+
+def test_a_folder_that_is_a_link_is_one_problem(pupils: ClassOf) -> None:
+    for student in ("ada", "bob"):
+        pupils.join(student)
+        pupils.passed(student, pupils.shop.double)
+    folder = pupils.folder / "ada" / KATAS
+    folder.rename(pupils.folder / "ada" / "mine")
+    folder.symlink_to(pupils.folder / "bob" / KATAS)
+    ada, bob = standings(pupils)
+    assert (ada.solved, ada.problems) == (0, ("katas is a symbolic link, not read",))
+    assert (bob.solved, bob.problems) == (1, ())
+
+
+def test_an_error_in_one_clone_does_not_hide_another(
+    pupils: ClassOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for student in ("ada", "bob"):
+        pupils.join(student)
+        pupils.passed(student, pupils.shop.double)
+    read = Clone.read
+
+    def failing(clone: Clone, path: str) -> bytes | None:
+        if clone.student == "ada":
+            raise OSError(5, "Input/output error")
+        return read(clone, path)
+
+    monkeypatch.setattr(Clone, "read", failing)
+    ada, bob = standings(pupils)
+    assert states(ada) == ["gone", "gone", "gone"]
+    assert ada.problems == ("[Errno 5] Input/output error",)
+    assert bob.solved == 1
