@@ -26,9 +26,9 @@ from grader.api import examiner
 from grader.exercise.cases import hidden_cases
 from grader.exercise.catalog import Kata, katas
 from grader.exercise.mutants import wrong_version
+from grader.exercise.variants import variants
 from tests.support import hostile, hostile_launches, hostile_machine
 from tests.support.repositories import ROOT
-from grader.exercise.variants import variants
 from tools.benchmarks.many.mixture import CRASHES, HANGS
 
 Text = tuple[str, str, str]  # kind, name, contents
