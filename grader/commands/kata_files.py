@@ -84,6 +84,8 @@ def run_init(options: argparse.Namespace, root: Path, console: Console) -> int:
     say(f"{_count(len(chosen), 'kata')} in {options.folder}")
     if written.kept:
         say(f"kept as they were: {', '.join(written.kept)}")
+    if ".gitignore" in written.kept:
+        say(f"add a line {repository.STATE}/ to .gitignore: the folder of kata's own notes")
     if written.trouble:
         say(f"not committed, so kata commit and kata update won't work: {written.trouble}")
     say("Next:")

@@ -27,8 +27,9 @@ from pallascope.tools.text import did_you_mean
 KATAS = "katas"
 SOLUTIONS = "solutions"
 _PACKAGED = Path(__file__).parents[1] / "course"
-#: The katas and solutions that came with this package: in a wheel, or in the clone.
-COURSE = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2]
+IN_CLONE = not _PACKAGED.is_dir()
+#: The folder of the katas and solutions that came with this package: the clone, or in the wheel.
+COURSE = Path(__file__).parents[2] if IN_CLONE else _PACKAGED
 SETTINGS = "pyproject.toml"
 #: The table of the settings of a folder that `kata init` has written.
 TABLE = "pallas-katas"

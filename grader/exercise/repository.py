@@ -21,10 +21,12 @@ from grader.exercise import readmes, templates
 from grader.exercise.catalog import (
     COURSE,
     FILE,
+    IN_CLONE,
     KATAS,
     MAX_ADDED,
     SETTINGS,
     SOLUTIONS,
+    TABLE,
     TRACK,
     CourseSettings,
     Kata,
@@ -39,6 +41,7 @@ from grader.exercise.catalog import (
 from grader.exercise.key_tables import KataKind
 from grader.tools.git import blob_id
 from pallascope.tools.regions import RegionError, fill_regions, region_lines, regions
+from pallascope.tools.text import did_you_mean
 
 STATE = ".kata"  # a folder of this clone that git ignores
 ATTEMPTS = "attempts"
@@ -59,9 +62,10 @@ def find_root(start: Path) -> Path:
     for folder in (start, *start.parents):
         if _is_root(folder):
             return folder
-    is_clone = has_solutions(COURSE) and COURSE.name != "course"
-    advice = f"cd {COURSE}, or " if is_clone else "cd into the folder that holds katas/, or "
-    raise RepositoryError(f"there are no katas in {start}: {advice}kata init my-katas writes them")
+    place = COURSE if IN_CLONE and has_solutions(COURSE) else f"into the folder that holds {KATAS}/"
+    raise RepositoryError(
+        f"there are no katas in {start}: cd {place}, or kata init my-katas writes them"
+    )
 
 
 def root_or_course(start: Path) -> Path:
@@ -241,6 +245,17 @@ def course_katas(only: Collection[str] | None) -> tuple[Kata, ...]:
     return tuple(kata for kata in katas(COURSE, SOLUTIONS) if is_chosen(kata, only))
 
 
+def _require_known(names: Collection[str]) -> None:
+    all_katas = katas(COURSE, SOLUTIONS)
+    known = {name: None for kata in all_katas for name in (kata.track, kata.name)}
+    if not names:
+        raise RepositoryError(f"{SETTINGS}: tool.{TABLE}.only selects no kata")
+    for name in names:
+        if name not in known:
+            advice = did_you_mean(name, known) or "remove it, or correct it"
+            raise RepositoryError(f"{SETTINGS}: no track or kata {name!r}; {advice}")
+
+
 def shortened(chosen: Collection[Kata]) -> tuple[str, ...]:
     """The names of these katas, for `is_chosen`; a track's name for all of its katas."""
     all_katas = katas(COURSE, SOLUTIONS)
@@ -252,10 +267,12 @@ def shortened(chosen: Collection[Kata]) -> tuple[str, ...]:
 def write_course(folder: Path, choice: CourseSettings, address: str) -> None:
     """Write the course into an empty folder: stubs, READMEs and settings, without solutions.
 
-    READMEs link to `address`, the page of this version's files,
-    for files that the folder doesn't have.
+    READMEs link to `address`, the page of the repository's files, for files that the folder doesn't
+    have. Raises RepositoryError if a chosen name is that of no track or kata.
     """
     chosen = course_katas(choice.only)
+    if choice.only is not None:
+        _require_known(choice.only)
     for kata in chosen:
         file = folder / KATAS / kata.track / kata.path.name
         file.parent.mkdir(parents=True, exist_ok=True)

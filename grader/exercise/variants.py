@@ -14,12 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.exercise.catalog import COURSE, SOLUTIONS, Kata, katas
+from grader.exercise.catalog import COURSE, IN_CLONE, SOLUTIONS, Kata, katas
 from pallascope.tools.regions import BEGIN, END
 
-_PLACES = (COURSE / "variants", COURSE / "tests" / "variants")
-#: In a wheel, or in the clone.
-FOLDER = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
+FOLDER = COURSE / "tests" / "variants" if IN_CLONE else COURSE / "variants"
 _HEADING = re.compile(r"^# ---- (\w+) ----\n", re.MULTILINE)
 
 

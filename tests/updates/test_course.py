@@ -209,10 +209,12 @@ def test_a_folder_with_katas_is_left_alone(course: Course) -> None:
 
 def test_files_that_exist_are_kept(course: Course) -> None:
     course.folder.mkdir()
-    (course.folder / "README.md").write_text("mine\n")
+    for name in ("README.md", ".gitignore"):
+        (course.folder / name).write_text("mine\n")
     (course.folder / "pyproject.toml").write_text("[project]\n")
     said = course.init()
-    assert "kept as they were: README.md, pyproject.toml" in said
+    assert "kept as they were: .gitignore, README.md, pyproject.toml" in said
+    assert "add a line .kata/ to .gitignore" in said
     assert (course.folder / "README.md").read_text() == "mine\n"
     assert "README.md" not in course.files()
     course.commit()
@@ -363,6 +365,22 @@ def test_a_larger_choice_brings_its_katas(course: Course) -> None:
     course.commit()
     assert "2_second (1 kata)" in course.run("update")
     assert course.row_max.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        ('["1_frist"]', "pyproject.toml: no track or kata '1_frist'; did you mean 1_first?"),
+        ('["1_first", "gone_with_020"]', "no track or kata 'gone_with_020'; remove it"),
+        ("[]", "only selects no kata"),
+    ],
+)
+def test_a_choice_of_unknown_names_is_told(course: Course, only: str, said: str) -> None:
+    course.init("--only", "first")
+    file = course.folder / "pyproject.toml"
+    file.write_text(file.read_text().replace('["1_first"]', only))
+    course.commit()
+    assert said in course.run("update", code=2)
 
 
 def test_a_rewritten_history_is_not_taken_for_the_course(course: Course) -> None:
