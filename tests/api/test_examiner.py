@@ -47,7 +47,6 @@ WHOLE = ADD.solution.read_text(encoding="utf-8")
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Kata:
     """An exercise whose time limit is a second, in a repository with the chosen ones."""
     repository = Repository(tmp_path_factory.mktemp("examined"))
-    (repository.root / "solutions").mkdir()
     for kata in CHOSEN:
         for file in (kata.solution, kata.key_path):
             copy = repository.root / file.relative_to(ROOT)
