@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.api import Examiner
 from grader.cli import main
 from grader.exercise import repository as files
 from grader.exercise import templates
@@ -473,3 +475,18 @@ def test_the_course_of_this_clone_is_whole(tmp_path: Path) -> None:
         ".github/workflows/katas.yml",
     ):
         assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_models_are_graded_in_any_folder(course: Course) -> None:
+    """Where there are no katas, those of the package are tasks, and are graded."""
+    empty = course.folder.parent / "empty"
+    empty.mkdir()
+    course.monkeypatch.chdir(empty)
+    course.run("tasks", "--out", "tasks.jsonl")
+    tasks = [json.loads(line) for line in (empty / "tasks.jsonl").read_text().splitlines()]
+    assert [task["entry_point"] for task in tasks] == ["double", "row_sum", "row_max"]
+    solution = course.package.root / "solutions" / f"{course.double.id}.py"
+    with Examiner(isolation="auto") as examiner:
+        assert examiner.root == course.package.root
+        assert examiner.grade(course.double.id, solution.read_text(), seed=1).stars == 3
+    assert "there are no katas in" in course.run("list", code=2)
