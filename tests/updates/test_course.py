@@ -150,7 +150,7 @@ def test_pytest_grades_a_course(course: Course) -> None:
     assert found == {"double": "passed", "row_sum": "failed", "row_max": "todo"}
 
 
-def test_links_out_of_the_katas_lead_to_the_repository(course: Course) -> None:
+def test_links_out_of_the_course_lead_to_the_repository(course: Course) -> None:
     course.init()
     text = (course.folder / "katas/1_first/README.md").read_text()
     address = "https://github.com/pallas-katas/pallas-katas/blob/HEAD"
@@ -200,7 +200,7 @@ def test_a_class_without_solutions(course: Course) -> None:
         assert said == "kata: this course shows no solutions: ask your teacher for double's\n"
 
 
-def test_a_folder_with_katas_is_left_alone(course: Course) -> None:
+def test_a_folder_with_a_course_is_left_alone(course: Course) -> None:
     course.init()
     course.write(course.double)
     before = course.double.path.read_bytes()
@@ -267,7 +267,7 @@ def test_staged_changes_are_not_committed_unasked(course: Course) -> None:
     assert not (course.folder / "katas").exists()
 
 
-def test_without_git_the_katas_are_written(course: Course) -> None:
+def test_without_git_the_files_are_written(course: Course) -> None:
     course.monkeypatch.setattr("grader.tools.git.shutil.which", lambda name: None)
     said = course.init()
     assert "not committed, so kata commit and kata update won't work: git is not installed" in said
@@ -283,7 +283,7 @@ def test_inside_of_another_repository_nothing_is_committed(course: Course) -> No
     assert outer.run("rev-parse", "--verify", "HEAD").returncode
 
 
-def test_a_package_without_katas_says_so(course: Course, tmp_path: Path) -> None:
+def test_a_package_without_a_course_says_so(course: Course, tmp_path: Path) -> None:
     for module in KNOWN_BY:
         course.monkeypatch.setattr(f"{module}.COURSE", tmp_path / "nothing")
     said = course.run("init", str(course.folder), code=2)
@@ -332,7 +332,7 @@ def test_two_updates_follow_each_other(course: Course) -> None:
     ]
 
 
-def test_a_solved_kata_that_is_gone_is_kept(course: Course) -> None:
+def test_a_solved_one_that_is_gone_is_kept(course: Course) -> None:
     course.init()
     course.write(course.double)
     course.commit()
@@ -360,7 +360,7 @@ def test_a_fresh_clone_of_the_course_is_updated(course: Course) -> None:
     assert "changed      double" in course.run("update")
 
 
-def test_a_larger_choice_brings_its_katas(course: Course) -> None:
+def test_a_larger_choice_brings_more(course: Course) -> None:
     course.init("--only", "first")
     file = course.folder / "pyproject.toml"
     file.write_text(file.read_text().replace('"1_first"', '"1_first", "2_second"'))
