@@ -15,6 +15,7 @@ from tests.support import known_results, sessions
 from tests.support.known_results import (
     CODE,
     EVERYTHING,
+    EVERYTHING_BUT_PAGES,
     PALLASCOPE_FILES,
     VERDICT_FILES,
     dependencies,
@@ -61,6 +62,7 @@ def test_a_changed_file_makes_another_state(root: Path, name: str, names: tuple[
 
 def test_pages_and_caches_make_no_other_state_of_the_code(root: Path) -> None:
     before, all_before = state_of(CODE, root), state_of(EVERYTHING, root)
+    but_pages = state_of(EVERYTHING_BUT_PAGES, root)
     for folder in ("pallascope/__pycache__", ".venv/lib", ".git", "build"):
         (root / folder).mkdir(parents=True)
         (root / folder / "some.py").write_text("built")
@@ -69,9 +71,11 @@ def test_pages_and_caches_make_no_other_state_of_the_code(root: Path) -> None:
     (root / "docs/page.md").write_text("new\n")
     assert state_of(CODE, root) == before
     assert state_of(EVERYTHING, root) != all_before
+    assert state_of(EVERYTHING_BUT_PAGES, root) == but_pages
     (root / ".ci").mkdir()
     (root / ".ci/run").write_text("new\n")
     assert state_of(CODE, root) == before
+    assert state_of(EVERYTHING_BUT_PAGES, root) != but_pages
 
 
 def test_another_version_makes_another_state(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +91,10 @@ def test_another_version_makes_another_state(root: Path, monkeypatch: pytest.Mon
         ("tests/plugin/test_reporter.py", CODE),
         ("tests/checks/test_values.py", CODE),
         ("tests/pallascope/tpu/test_traffic.py", PALLASCOPE_FILES),
-        ("tests/pallascope/tpu/test_pipeline_steps.py", EVERYTHING),  # by a helper
+        ("tests/pallascope/tpu/test_pipeline_steps.py", EVERYTHING_BUT_PAGES),  # by a helper
+        ("tests/course/test_edges.py", EVERYTHING_BUT_PAGES),
+        ("tests/course/test_readmes.py", EVERYTHING),
+        ("tests/course/test_pictures.py", EVERYTHING),
         ("tests/commands/test_docs.py", EVERYTHING),
         ("tests/sandbox/isolation/test_seccomp.py", CODE),
     ],
@@ -101,7 +108,7 @@ def test_a_helper_that_reads_the_repository_counts() -> None:
     """Such as tests/support/hostile_machine.py."""
     for file in ROOT.glob("tests/**/test_*.py"):
         if "hostile_machine" in file.read_text():
-            assert dependencies(file) == EVERYTHING, file
+            assert dependencies(file) in (EVERYTHING, EVERYTHING_BUT_PAGES), file
 
 
 def test_a_changed_solution_key_variant_or_test_has_another_digest(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ everything. There are four kinds of tests:
 - A test in tests/pallascope depends on `VERDICT_FILES`, tests/pallascope and pyproject.toml.
 - Other tests depend on `CODE`.
 - A test whose module, or a helper that it imports, mentions ROOT may read any file of the
-  repository, and depends on all of them.
+  repository, and depends on all of them; but on pages and pictures only if they mention some.
 """
 
 from __future__ import annotations
@@ -39,7 +39,12 @@ VERDICT_FILES = (
 )
 PALLASCOPE_FILES = (*VERDICT_FILES, "tests/pallascope", "pyproject.toml")
 CODE = ("pallascope", "grader", "tests", "integrations", "tools", "conftest.py", "pyproject.toml")
+#: What people read: pages, pictures, the notebook.
+PAGES = (".md", ".svg", ".ipynb")
+_MENTIONS_PAGES = re.compile(r"\.md\b|\bdocs\b|README|CHANGELOG|svg|ipynb|ls-files")
+NO_PAGES = "no pages"
 EVERYTHING = (".",)
+EVERYTHING_BUT_PAGES = (".", NO_PAGES)
 #: Its ROOT is where temporary katas link to, and the place of the tests.
 HARMLESS = ("tests.support.repositories", "tests.support.known_results")
 #: A result is kept for this many sessions in which it does not occur.
@@ -77,8 +82,9 @@ def state(names: tuple[str, ...], root: Path = ROOT) -> str:
     """A digest of all files below these places, and of the versions of what they import."""
     system = (platform.python_version(), platform.system(), platform.machine())
     contents = [json.dumps([versions(), system], sort_keys=True).encode()]
+    left_out = PAGES if NO_PAGES in names else ()
     for file in _files(root, names):
-        if file.is_file():
+        if file.is_file() and file.suffix not in left_out:
             contents += [file.relative_to(root).as_posix().encode(), file.read_bytes()]
     return digest(*contents)
 
@@ -90,6 +96,13 @@ def reads_the_repository(file: Path) -> bool:
     if re.search(r"\bROOT\b", text):
         return True
     return any(map(reads_the_repository, _helpers(ast.parse(text))))
+
+
+@functools.cache
+def mentions_pages(file: Path) -> bool:
+    """Whether a test module, or a helper in tests/ that it imports, mentions pages or pictures."""
+    text = file.read_text(encoding="utf-8")
+    return bool(_MENTIONS_PAGES.search(text)) or any(map(mentions_pages, _helpers(ast.parse(text))))
 
 
 def _helpers(tree: ast.Module) -> Iterator[Path]:
@@ -109,7 +122,7 @@ def _helpers(tree: ast.Module) -> Iterator[Path]:
 def dependencies(file: Path) -> tuple[str, ...]:
     """The places on which a test depends that is in this module and is not marked `verdict`."""
     if reads_the_repository(file):
-        return EVERYTHING
+        return EVERYTHING if mentions_pages(file) else EVERYTHING_BUT_PAGES
     if (ROOT / "tests" / "pallascope") in file.parents:
         return PALLASCOPE_FILES
     return CODE
