@@ -48,9 +48,9 @@ COMMANDS = {
 }
 
 
-#: The commands that need no katas in a folder around this one.
+#: The commands that also work outside of a folder with katas.
 ANYWHERE = ("check", "init")
-#: Those that use the katas that came with the package where there is no such folder.
+#: The commands that, outside of a folder with katas, use those that came with the package.
 WITH_COURSE = ("tasks", "grade", "baseline")
 
 

@@ -1,7 +1,7 @@
 """`kata reset`, `kata restore`, `kata review`, `kata commit`: stubs, attempts, solved katas.
 
-A review takes place in a copy of the stub in .kata/review, a course of its own with a ledger of its
-own. The learner's file is never changed. After a pass, a line of the ledger records the review.
+A review takes place in a copy of the stub in .kata/review, which is a separate course with its own
+ledger. The learner's file is never changed. After a pass, a line of the ledger records the review.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from grader.exercise.catalog import KATAS, SOLUTIONS, Kata, has_solutions, in_or
 from grader.exercise.repository import STATE, Attempt, RepositoryError, matching
 from grader.record import commits
 from grader.record.commits import last_commit, uncommitted
-from grader.record.ledger import REVIEW, Ledger, append_passes, read_ledger
+from grader.record.ledger import LEDGER, REVIEW, Ledger, append_passes, read_ledger
 from grader.record.status import (
     SKIPPED,
     DueReview,
@@ -238,6 +238,7 @@ def _grade_review(review: DueReview, copy: Kata, today: datetime.date, console: 
     print_line(console, f"in {STATE}/{REVIEWS}, to which paths are relative:")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "grader.plugin"]
     sys.stdout.flush()
+    (copy.root / LEDGER).unlink(missing_ok=True)  # only this session's pass counts
     subprocess.run([*command, f"{KATAS}/{copy.id}.py"], cwd=copy.root, check=False)
     best = read_ledger(copy.root).best(copy.id, blob_id(copy.path.read_bytes()))
     if best is None:

@@ -249,11 +249,12 @@ def settings(root: Path) -> CourseSettings:
     """The table [tool.pallas-katas] of pyproject.toml. Raises ValueError if it is malformed."""
     try:
         text = (root / SETTINGS).read_text(encoding="utf-8")
-        table = tomllib.loads(text).get("tool", {}).get(TABLE, {})
+        tools = tomllib.loads(text).get("tool", {})
     except OSError:
         return CourseSettings()
     except ValueError as error:
         raise ValueError(f"{SETTINGS}: {error}") from None
+    table = tools.get(TABLE, {}) if isinstance(tools, dict) else None
     if not isinstance(table, dict):
         raise ValueError(f"{SETTINGS}: tool.{TABLE} needs to be a table")
     only, solutions = table.get("only"), table.get("solutions", True)

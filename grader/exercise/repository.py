@@ -240,11 +240,6 @@ _COPIED = (
 _OUTWARD_LINK = re.compile(r"(?<=\]\()(?P<path>\.\./[^)#\s]*)")
 
 
-def course_katas(only: Collection[str] | None) -> tuple[Kata, ...]:
-    """The katas of the installed course that `only` selects; see `catalog.is_chosen`."""
-    return tuple(kata for kata in katas(COURSE, SOLUTIONS) if is_chosen(kata, only))
-
-
 def _require_known(names: Collection[str]) -> None:
     all_katas = katas(COURSE, SOLUTIONS)
     known = {name: None for kata in all_katas for name in (kata.track, kata.name)}
@@ -270,9 +265,9 @@ def write_course(folder: Path, choice: CourseSettings, address: str) -> None:
     READMEs link to `address`, the page of the repository's files, for files that the folder doesn't
     have. Raises RepositoryError if a chosen name is that of no track or kata.
     """
-    chosen = course_katas(choice.only)
     if choice.only is not None:
         _require_known(choice.only)
+    chosen = [kata for kata in katas(COURSE, SOLUTIONS) if is_chosen(kata, choice.only)]
     for kata in chosen:
         file = folder / KATAS / kata.track / kata.path.name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -291,7 +286,7 @@ def write_course(folder: Path, choice: CourseSettings, address: str) -> None:
             shutil.copyfile(COURSE / name, folder / name)
     first = chosen[0]
     texts = {
-        SETTINGS: templates.course_settings(choice.only, choice.solutions),
+        SETTINGS: templates.course_settings(choice),
         "conftest.py": templates.COURSE_CONFTEST,
         readmes.README: templates.course_readme(f"{KATAS}/{first.id}.py", first.name),
     }

@@ -7,9 +7,9 @@ replaced yet, for `kata new` and `kata sync`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 from grader.exercise.answer_key import HINTS
+from grader.exercise.catalog import CourseSettings
 from grader.exercise.key_tables import KataKind
 
 _KIND_TABLES = '''import jax.numpy as jnp
@@ -349,7 +349,7 @@ dependencies = ["pallas-katas"]
 tpu = ["pallas-katas[tpu]"]
 gpu = ["pallas-katas[gpu]"]
 
-# There is nothing to build: this is no package.
+# This is not a package, so there is nothing to build.
 [tool.setuptools]
 packages = []
 
@@ -401,18 +401,19 @@ changed katas; your code stays.
 """
 
 
-def course_choice(only: Iterable[str] | None, solutions: bool) -> str:
+def course_choice(choice: CourseSettings) -> str:
     """The table with the choices of `kata init`; "" if there are none."""
-    lines = [] if only is None else [f"only = {json.dumps(list(only))}  # tracks and katas"]
-    if not solutions:
+    only = choice.only
+    lines = [] if only is None else [f"only = {json.dumps(only)}  # tracks and katas"]
+    if not choice.solutions:
         lines.append("solutions = false  # kata show shows none")
     return "\n".join(["[tool.pallas-katas]", *lines, ""]) if lines else ""
 
 
-def course_settings(only: Iterable[str] | None, solutions: bool) -> str:
+def course_settings(choice: CourseSettings) -> str:
     """The pyproject.toml of a course, with its choices."""
-    choice = course_choice(only, solutions)
-    return _COURSE_SETTINGS.replace("CHOICE\n", f"\n{choice}\n" if choice else "\n")
+    table = course_choice(choice)
+    return _COURSE_SETTINGS.replace("CHOICE\n", f"\n{table}\n" if table else "\n")
 
 
 def course_readme(file: str, name: str) -> str:

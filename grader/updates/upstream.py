@@ -166,7 +166,7 @@ def begin(root: Path, choice: CourseSettings) -> WrittenCourse:
         _require_free(root, kept, choice)
         git, trouble = _git_if_any(root)
         if git and git("diff", "--cached", "--name-only").strip():
-            raise CannotUpdate("nothing was written: commit what you have staged, and try again")
+            raise CannotUpdate("nothing was written: commit your staged changes, and try again")
         for name in files:
             if name in kept:
                 (course / name).unlink()
@@ -189,7 +189,7 @@ def _require_free(root: Path, kept: Collection[str], choice: CourseSettings) -> 
     if SETTINGS in kept and choice != settings(root):
         raise CannotUpdate(
             f"nothing was written: your choice belongs into {SETTINGS}, which exists. Add it:\n"
-            f"{course_choice(choice.only, choice.solutions).strip()}"
+            f"{course_choice(choice).strip()}"
         )
 
 
@@ -228,7 +228,7 @@ def installed(git: Git) -> Upstream:
     """
     last, last_tree = _last_course(git)
     with _course_in_a_temporary_folder(settings(git.folder)) as course:
-        # What the learner has had from the beginning was never part of the course.
+        # Files that `kata init` found in the folder were never part of the course.
         known = git.paths("ls-tree", "-r", "-z", "--name-only", last)
         for name in set(_files_below(course)).difference(known):
             if (git.folder / name).exists() and not name.startswith(f"{KATAS}/"):

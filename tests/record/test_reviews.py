@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grader.exercise.catalog import Kata
-from grader.record.ledger import Ledger, Pass, read_ledger
+from grader.record.ledger import LEDGER, Ledger, Pass, read_ledger
 from grader.record.status import FileState, KataStatus, reviews
 from tests.support.repositories import Clone, Repository
 
@@ -105,6 +105,20 @@ def test_a_review_is_graded_and_recorded(solved: Clone) -> None:
     assert "to review" not in shop.run()
     assert "Review double" in shop.run("commit")
     assert "written again" in shop.run("progress", "--log")
+
+
+def test_an_earlier_pass_of_the_copy_counts_for_nothing(
+    solved: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is recorded if pytest doesn't run, whatever an earlier review has left."""
+    solved.shop.run("review")
+    solve_copy(solved, Repository.BODY)
+    ledger = solved.root / LEDGER
+    (solved.root / ".kata/review" / LEDGER).write_bytes(ledger.read_bytes())
+    before = ledger.read_bytes()
+    monkeypatch.setattr("grader.commands.attempts.subprocess.run", lambda *_, **__: None)
+    assert "your answer is unchanged" in solved.shop.run("review", code=1)
+    assert ledger.read_bytes() == before
 
 
 def test_skipping_is_one_key(solved: Clone, monkeypatch: pytest.MonkeyPatch) -> None:

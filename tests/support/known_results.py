@@ -39,7 +39,7 @@ VERDICT_FILES = (
 )
 PALLASCOPE_FILES = (*VERDICT_FILES, "tests/pallascope", "pyproject.toml")
 CODE = ("pallascope", "grader", "tests", "integrations", "tools", "conftest.py", "pyproject.toml")
-#: What people read: pages, pictures, the notebook.
+#: The endings of pages, pictures and the notebook.
 PAGES = (".md", ".svg", ".ipynb")
 _MENTIONS_PAGES = re.compile(r"\.md\b|\bdocs\b|README|CHANGELOG|svg|ipynb|ls-files")
 NO_PAGES = "no pages"

@@ -263,7 +263,7 @@ def test_staged_changes_are_not_committed_unasked(course: Course) -> None:
     (course.folder / "notes.txt").write_text("staged\n")
     course.git("add", "notes.txt")
     said = course.run("init", str(course.folder), code=2)
-    assert "nothing was written: commit what you have staged" in said
+    assert "nothing was written: commit your staged changes" in said
     assert not (course.folder / "katas").exists()
 
 
@@ -417,6 +417,7 @@ def test_authors_work_in_a_clone(course: Course, words: tuple[str, ...]) -> None
         ("[tool.pallas-katas]\nsolutions = 0", "solutions needs true or false"),
         ("[tool.pallas-katas]\nonyl = []", "has no setting 'onyl'"),
         ("[tool]\npallas-katas = 1", "needs to be a table"),
+        ("tool = 1", "needs to be a table"),
         ("[tool", "pyproject.toml: "),
     ],
 )
@@ -436,7 +437,7 @@ def test_the_workers_that_import_a_file_cannot_read_answers_of_the_package() -> 
 def test_settings_of_a_course_are_those_of_the_clone() -> None:
     """pytest's, and the extras that the README's command needs."""
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    written = tomllib.loads(templates.course_settings(None, True))
+    written = tomllib.loads(templates.course_settings(CourseSettings()))
     assert written["tool"]["pytest"] == ours["tool"]["pytest"]
     assert set(written["project"]["optional-dependencies"]) == {"tpu", "gpu"}
     assert written["project"]["requires-python"] == ours["project"]["requires-python"]
