@@ -376,9 +376,8 @@ def _commit(root: Path) -> str:
     try:
         git_in(root)
     except NoGit as error:
-        is_review = (
-            root.parent.name == STATE
-        )  # `kata review` copies the line to the learner's ledger
+        # `kata review` copies the line to the learner's ledger, which can be committed.
+        is_review = root.parent.name == STATE
         return "" if is_review else f"(can't be committed: {error})"
     return COMMIT
 
