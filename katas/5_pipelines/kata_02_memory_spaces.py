@@ -31,10 +31,10 @@ Concept
 
     `pltpu.sync_copy(source, target)` copies one Ref to another with a DMA, and returns when
     all of it has arrived. Both must have the same shape and dtype. To copy a part, take a
-    view: `x_ref.at[rows, columns]`, as in refs_and_slices. An array is stored in tiles of
-    8 x 128 numbers (bfloat16: 16 x 128), and a DMA moves whole tiles. So a part must start at
-    a tile boundary. The compiler can tell that `i * bm` is aligned. The rows of a part
-    needn't be contiguous in memory.
+    view: `x_ref.at[rows, columns]`, as in refs_and_slices. HBM stores these arrays in tiles of
+    8 x 128 numbers, and a part of more than one tile begins and ends at tile boundaries. The
+    compiler can tell that `i * bm` is a multiple of bm. The rows of a part needn't be
+    contiguous in memory. `kv_cache_write`, in 6_serving, copies less than a tile.
 
     The body allocates its own VMEM. `pl.run_scoped(function, *types)` makes a Ref for each
     type, such as `pltpu.VMEM(shape, dtype)`, calls the function with them, and frees them

@@ -429,11 +429,12 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"Offsets along tiled dimensions|aligned to til",
-        "A copy between HBM and VMEM moves whole tiles of (8, 128): it must begin and end at a "
-        "tile's edge.",
-        "Copy a part whose start and size are multiples of (8, 128), and take your elements from "
-        "it in VMEM. If a start is always a multiple at run time, say so: pl.multiple_of(start, "
-        "128).",
+        "The rows that a copy from or to HBM moves must lie within one tile, or begin and end at the "
+        "edges of tiles, of 8 rows (int8: 32). Two rows of bfloat16, or four of int8, share words of "
+        "32 bits and are moved together. Columns are moved in tiles of 128. The compiler must see "
+        "that a start is such a multiple.",
+        "If a start always is, say so: pl.multiple_of(start, 8), with the number of rows if it is "
+        "below 8. If not, copy the multiple around your elements, and take them out in VMEM.",
     ),
     (
         r"^a matmul of bfloat16\b[\s\S]*Bad (lhs|rhs) type",

@@ -1,6 +1,6 @@
 """Tiles and block sizes in memory, padding to tiles, out-of-bounds blocks, overlapping windows.
 
-Arrays in HBM and VMEM are tiled, and the last tiles are padded. A DMA moves whole tiles, so a
+Arrays in HBM and VMEM are tiled, and the last tiles are padded. A block has whole tiles, so a
 column of 4096 float32 numbers, shape (4096, 1), is 2 MiB of traffic: each number takes a row of 128
 lanes.
 

@@ -33,8 +33,8 @@ Concept
 
     -   *The slot keeps its shape.* In the step, x_ref has `most` rows, and the rows
         below the sequence (the dots) hold an earlier one, or garbage.
-    -   *Tiles.* A slice in HBM begins and ends at tile boundaries. For a start from SMEM,
-        `pl.multiple_of(start, 16)` promises this to the compiler.
+    -   *Tiles.* A slice of several tiles begins and ends at tile boundaries. For a start
+        from SMEM, `pl.multiple_of(start, 16)` promises this to the compiler.
     -   *Results may overlap.* Slices are arbitrary. If two steps write to the same row,
         their copies are in flight at the same time, and either may be the last.
 

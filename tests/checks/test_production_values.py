@@ -423,6 +423,23 @@ def test_scopes_and_views(kernel: Callable[..., None]) -> None:
     np.testing.assert_array_equal(to_numpy(result.values), expected[to_numpy(result.at)])
 
 
+def test_elements_that_no_step_writes_are_those_of_the_aliased_input() -> None:
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = -x_ref[...]
+
+    x = np.arange(1, 128 * 128 + 1, dtype=np.float32).reshape(128, 128)
+    in_place, anew = (
+        launched(functools.partial(scaled, kernel=kernel, steps=4, in_place=alias), x)
+        .block_sample([x], 1)
+        .results[0]
+        for alias in (True, False)
+    )
+    assert (in_place.unwritten, anew.unwritten) == (None, 4 * 8 * 128)
+    at = to_numpy(in_place.at)
+    expected = np.where(at < 4 * 8 * 128, -1, 1) * x.reshape(-1)[at]
+    np.testing.assert_array_equal(to_numpy(in_place.values), expected)
+
+
 UNKNOWN = core.Primitive("unknown_to_the_cpu")
 UNKNOWN.def_abstract_eval(lambda x: x)
 
