@@ -429,10 +429,10 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"Offsets along tiled dimensions|aligned to til",
-        "The rows that a copy from or to HBM moves must lie within one tile, or begin and end at the "
-        "edges of tiles, of 8 rows (int8: 32). Two rows of bfloat16, or four of int8, share words of "
-        "32 bits and are moved together. Columns are moved in tiles of 128. The compiler must see "
-        "that a start is such a multiple.",
+        "The rows that a copy from or to HBM moves must lie within one tile, or begin and end at "
+        "the edges of tiles, of 8 rows (int8: 32). Two rows of bfloat16, or four of int8, share "
+        "words of 32 bits and are moved together. Columns are moved in tiles of 128. The compiler "
+        "must see that a start is such a multiple.",
         "If a start always is, say so: pl.multiple_of(start, 8), with the number of rows if it is "
         "below 8. If not, copy the multiple around your elements, and take them out in VMEM.",
     ),

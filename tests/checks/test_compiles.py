@@ -245,7 +245,7 @@ def test_a_line_of_another_file() -> None:
         (
             unsupported("Offsets along tiled dimensions must be aligned", "tpu.memref_slice"),
             "a slice of a Ref",
-            "whole tiles",
+            "share words of 32 bits",
             "pl.multiple_of",
         ),
         (
