@@ -27,34 +27,51 @@ from roofline_data import INT8, ROOT, Measured, data, measure, points_of, stale
 PICTURE = ROOT / "docs/roofline.svg"
 PAGE = ROOT / "docs/why-write-a-kernel.md"
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mark:
+    """The points of a track: its name, their colour in light and dark, and a shape around (0, 0).
+
+    Tracks differ in both, so that they can be told apart without colours too.
+    """
+
+    track: str
+    light: str
+    dark: str
+    shape: str  # of an SVG path
+
+
+CIRCLE = "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z"
+SQUARE = "M-3.7 -3.7h7.4v7.4h-7.4z"
+UP, DOWN = "M0 -4.8 4.8 3.8H-4.8z", "M0 4.8 4.8 -3.8H-4.8z"
+DIAMOND = "M0 -5.2 5.2 0 0 5.2 -5.2 0z"
+PLUS = "M-1.7 -5h3.4v3.3h3.3v3.4h-3.3v3.3h-3.4v-3.3h-3.3v-3.4h3.3z"
+STAR = "M0 -5.6 1.6 -1.8 5.4 -1.7 2.5 0.9 3.4 4.6 0 2.4 -3.4 4.6 -2.5 0.9 -5.4 -1.7 -1.6 -1.8z"
+
 TRACKS = {
-    "1": ("blue", "1_basics"),
-    "2": ("red", "2_fusion"),
-    "3": ("gold", "3_attention"),
-    "4": ("green", "4_grouped_matmul"),
-    "5": ("bare", "5_pipelines"),
-    "6": ("head", "6_serving"),
-    "7": ("grey", "7_numerics"),
+    "1": Mark("1_basics", "#0969da", "#58a6ff", CIRCLE),
+    "2": Mark("2_fusion", "#cf222e", "#ff7b72", SQUARE),
+    "3": Mark("3_attention", "#b07400", "#e3b341", UP),
+    "4": Mark("4_grouped_matmul", "#1a7f37", "#3fb950", DIAMOND),
+    "5": Mark("5_pipelines", "#8250df", "#bc8cff", DOWN),
+    "6": Mark("6_serving", "#24292f", "#f0f6fc", PLUS),
+    "7": Mark("7_numerics", "#d6299e", "#ff8fd8", STAR),
 }
 #: In the picture above: what is named there, with where the words begin, seen from the point.
 NAMED_ABOVE: Mapping[str, Point] = {
     "tiled_vector_add": (9, 4),
-    "right_on_one_core": (9, 13),
     "row_sum": (9, 12),
-    "two_memories": (10, 4),
+    "two_memories": (14, 7),
 }
 #: The same in the picture below, of the upper right corner. Words at the left end there.
 NAMED_BELOW: Mapping[str, Point] = {
-    "vmap_a_kernel": (8, 0),
     "tiled_matmul": (9, 8),
     "launch_matmul": (4, -17),
     "int8_matmul": (9, 4),
-    "permuted_matmul": (9, 0),
     "flash_backward_dq": (9, 4),
     "flash_attention": (10, 7),
-    "dot_product_attention": (8, 8),
+    "dot_product_attention": (8, 13),
     "causal_flash": (8, -2),
-    "flash_backward_dkv": (8, 5),
     "flash_custom_vjp": (8, 11),
     "segment_ids_and_soft_cap": (9, 5),
     "splash_attention": (8, -5),
@@ -110,13 +127,14 @@ def roofline(told: dict[str, Any]) -> Picture:
         0, 16, f"{len(points)} solutions on the roofline of a TPU {told['chip']}", *BOLD, size=15
     )
     places = ((7, 34), (82, 34), (157, 34), (250, 34), (390, 34), (7, 50), (112, 50))
-    for (x, y), (colour, track) in zip(places, TRACKS.values(), strict=True):
-        _circle(p, (x, y), colour, track)
-        p.text(x + 10, y + 4, track, "ink halo", "start", 12)
+    p.parts.append(_style())
+    for (x, y), (number, mark) in zip(places, TRACKS.items(), strict=True):
+        _point(p, (x, y), number, mark.track)
+        p.text(x + 10, y + 4, mark.track, "ink halo", "start", 12)
     _frame(p, whole, (0.1, 1, 10, 100, 1000), (1e11, 1e12, 1e13, 1e14))
     left, top = whole.x(corner.lowest[0]), whole.y(corner.highest[1])
     right, bottom = whole.x(corner.highest[0]), whole.y(corner.lowest[1])
-    p.box(left, top, right - left, bottom - top, "bare dash")
+    p.box(left, top, right - left, bottom - top, "bare")
     p.text(right, bottom + 16, "enlarged below", "soft halo", "end", 12)
     for axes in (whole, corner):
         _roof(p, axes, peak, bandwidth, "thick")
@@ -129,8 +147,8 @@ def roofline(told: dict[str, Any]) -> Picture:
     _frame(p, corner, (100, 200, 400, 800), (2e13, 5e13, 1e14, 2e14, 4e14))
     ridge = peak / bandwidth
     for times, dtype in ((1, "bfloat16"), (INT8, "int8")):
-        right, y = corner.left + corner.width - 6, corner.y(times * peak) + 14
-        p.text(right, y, dtype, "soft halo", "end", 12)
+        right, y = corner.left + corner.width - 6, corner.y(times * peak)
+        p.text(right, y + (14 if dtype == "int8" else -6), dtype, "soft halo", "end", 12)
     p.text(corner.x(ridge) - 8, corner.y(peak) - 6, f"ridge: {ridge:.0f}", "soft halo", "end", 12)
     for axes, named in ((whole, NAMED_ABOVE), (corner, NAMED_BELOW)):
         inside = [point for point in points if _inside(axes, point)]
@@ -140,7 +158,7 @@ def roofline(told: dict[str, Any]) -> Picture:
                 x, y = axes.at(point)
                 p.text(x + dx, y + dy, point.kata, "ink halo", "start" if dx > 0 else "end", 11)
         for point in inside:
-            _circle(p, axes.at(point), TRACKS[point.number[0]][0], _told(point))
+            _point(p, axes.at(point), point.number[0], _told(point))
     for axes in (whole, corner):
         p.text(axes.left, axes.top - 8, "operations a second", *SMALL)
         bottom = axes.top + axes.height
@@ -213,10 +231,23 @@ def _told(point: Measured) -> str:
     )
 
 
-def _circle(p: Picture, at: Point, colour: str, words: str) -> None:
+def _style() -> str:
+    """The colours of the marks, and a thin edge that separates two marks in the same place."""
+    light, dark = (
+        "\n".join(
+            f".track{number} {{ fill: {mark.dark if is_dark else mark.light}; stroke: {edge}; }}"
+            for number, mark in TRACKS.items()
+        )
+        for is_dark, edge in ((False, "#ffffff"), (True, "#0d1117"))
+    )
+    return f"<style>\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n</style>"
+
+
+def _point(p: Picture, at: Point, number: str, words: str) -> None:
+    """A track's mark; a browser shows the words over it."""
     p.parts.append(
-        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="4" class="edge {colour}">'
-        f"<title>{words}</title></circle>"
+        f'<path transform="translate({at[0]:.1f} {at[1]:.1f})" d="{TRACKS[number].shape}" '
+        f'class="track{number}"><title>{words}</title></path>'
     )
 
 
