@@ -195,16 +195,16 @@ def logits() -> Picture:
     p.text(0, 16, f"{tokens} tokens, {words:,} words, width {width}", *BOLD, size=15)
     p.text(0, 36, "heights six times as large as widths", *SMALL)
     p.box(left, top, words * scale, high, "bare", f"logits in float32: {square}, not stored")
-    p.box(left + 40 * block[0], top + block[1], *block, "green")
+    p.box(left + 10 * block[0], top + block[1], *block, "green")
     p.box(left - 8 - width * scale, top, width * scale, high, "blue")
     p.text(left - 14 - width * scale, top + high / 2 + 5, f"x: {x}", "ink halo", "end")
     p.box(left, top + high + 8, words * scale, thin, "blue", f"w: {w}")
     p.box(left + words * scale + 8, top, 6, high, "gold")
     p.text(left + words * scale + 22, top - 8, "lse, loss", "ink halo", "end")
     y = top + high + thin + 34
-    p.box(left, y - 13, 16, 16, "green")
-    told = f"one block of logits, {bt} tokens × {bv} words: {amount(bt * bv * F32)} in VMEM"
-    p.text(left + 24, y, told, at="start")
+    p.box(2, y - 13, 16, 16, "green")
+    told = f"the small bar: one block, {bt} tokens × {bv} words, {amount(bt * bv * F32)} in VMEM"
+    p.text(26, y, told, at="start")
     return p
 
 
