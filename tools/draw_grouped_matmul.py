@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterator
 
+from draw_attention import tables
 from drawing import BOLD, SMALL, WIDTH, Picture, main, moves
 
 # The two experts of each token. Their groups are the example of katas 02 to 07, which have 20 rows
@@ -271,7 +272,71 @@ def layer() -> Picture:
     return p
 
 
-PICTURES = (routing, staircase, shared_tile, gradient, layer)
+def one_algorithm() -> Picture:
+    """The visits of splash attention and of a grouped matmul, in the same form."""
+    size, block, window = 16, 4, 8  # the mask of 3_attention/pictures/splash.svg
+    seen = [[0 <= query - key < window for key in range(size)] for query in range(size)]
+    kinds, columns, _ = tables(seen, block, block)
+    splash = [
+        (i, j, kind == 2)
+        for i, (row, of_row) in enumerate(zip(columns, kinds, strict=True))
+        for j, kind in zip(row, of_row, strict=True)
+        if kind
+    ]
+    grouped = [
+        (tile, g, owns(g, tile * TM) and owns(g, tile * TM + TM - 1)) for g, tile in visits()
+    ]
+    panels = (
+        ("splash attention", splash, size // block, ("q block", "k block"),
+         ("row: a block of q and o", "column: a block of k and v", "gold: mask scores",
+          "a row's visits add to one sum")),
+        ("grouped matmul", grouped, M // TM, ("tile", "group"),
+         ("row: a tile of x and o", "column: a group's weights", "gold: mask rows",
+          "each visit stores its own rows")),
+    )  # fmt: skip
+    p = Picture(
+        "one_algorithm",
+        "Splash attention and the grouped matmul visit blocks that tables name",
+        "Two squares in the same form. "
+        + " ".join(
+            f"{name}: {words[0]}, {words[1]}; {len(listed)} visits of {count * count}, in order "
+            + ", ".join(f"({row}, {column})" for row, column, _ in listed)
+            + f"; {sum(not full for *_, full in listed)} of them need a mask."
+            for name, listed, count, _, words in panels
+        ),
+        374,
+    )
+    assert M // TM == G
+    top, cell = 48, 32
+    for n, (name, listed, count, labels, words) in enumerate(panels):
+        left, x = 252 * n, 252 * n + 44
+        p.text(left, 16, name, *BOLD, size=15)
+        p.text(x, 40, f"{labels[1]} \N{RIGHTWARDS ARROW}", *SMALL)
+        p.text(left, 40, f"{labels[0].split()[0]} \N{DOWNWARDS ARROW}", *SMALL)
+        for row, column in itertools.product(range(count), repeat=2):
+            p.box(x + column * cell, top + row * cell, cell, cell)
+        for row in range(count):
+            p.text(x - 8, top + (row + 0.5) * cell + 5, str(row), "soft halo", "end", 12)
+        for visit, (row, column, full) in enumerate(listed):
+            look = "green" if full else "gold"
+            p.box(x + column * cell, top + row * cell, cell, cell, look, str(visit))
+        below, wide = top + G * cell + 24, (WIDTH - 252 - 60) / len(splash)
+        for line, label in enumerate(("visit", *labels)):
+            y = below + 24 * line
+            p.text(left, y, label, "ink halo", "start", 12)
+            for visit, (row, column, full) in enumerate(listed):
+                at = left + 56 + visit * wide
+                if line:
+                    look = "green" if full else "gold"
+                    p.box(at, y - 15, wide, 22, look, str((row, column)[line - 1]), 12)
+                else:
+                    p.text(at + wide / 2, y - 2, str(visit), "ink halo bold", size=12)
+        for line, told in enumerate(words):
+            p.text(left, below + 78 + 18 * line, told, *SMALL)
+    return p
+
+
+PICTURES = (routing, staircase, shared_tile, gradient, layer, one_algorithm)
 
 if __name__ == "__main__":
     sys.exit(main("4_grouped_matmul", PICTURES))
