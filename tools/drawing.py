@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
-KATAS = Path(__file__).parents[1] / "katas"
+ROOT = Path(__file__).parents[1]
+KATAS = ROOT / "katas"
 WIDTH = 480  # narrow, so that the words stay readable when a phone shows it at 350 pixels
 SHOWN = 600  # pixels, where there is room
 
@@ -137,6 +140,12 @@ def amount(size: int) -> str:
 def moves(blocks: Iterable[object]) -> int:
     """How often a block is copied: once for each run of equal block indices."""
     return sum(1 for _ in itertools.groupby(blocks))
+
+
+def production(kata: str) -> dict[str, Any]:
+    """The production sizes in the key of a kata such as "5_pipelines/kata_05_ring_of_slots"."""
+    key = ROOT / "solutions" / f"{kata}.toml"
+    return tomllib.loads(key.read_text(encoding="utf-8"))["production"]
 
 
 def comma(index: Iterable[int]) -> str:

@@ -47,6 +47,7 @@ WIDTH = 100
 #: Scripts that draw or write one thing each, and compare it with --check.
 SCRIPTS = (
     *("draw_basics", "draw_fusion", "draw_attention", "draw_grouped_matmul", "draw_numerics"),
+    *("draw_pipelines", "draw_serving", "draw_many_cores"),
     *("draw_roofline", "draw_terminal", "write_notebook", "sweep_blocks"),
 )
 #: These take screenshots, which differ from browser to browser: they are only written.
