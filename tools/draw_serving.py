@@ -193,7 +193,7 @@ def splits() -> Picture:
     p.box(376, y + 4, 100, 28, "green", f"= {merged:.3f}")
     blocks_there = -(-length // bs)
     for line, words in enumerate((
-        f"The same sum over all {sum(map(len, blocks))} keys at once gives {whole:.3f}.",
+        f"A softmax over all {sum(map(len, blocks))} keys at once gives {whole:.3f}.",
         f"At production size: {length:,} keys, {blocks_there} blocks of {bs}: "
         f"{-(-blocks_there // parts)} and {blocks_there // parts}.",
     )):  # fmt: skip
