@@ -7,8 +7,7 @@ Goal
     kernel.
 
 Concept
-    `jax.lax.top_k` has no lowering for a TPU kernel: it sorts, and the vector unit has
-    no instruction that moves data by its value. But K is small. So take the largest,
+    `jax.lax.top_k` has no lowering for a TPU kernel. But K is small. So take the largest,
     blank it, and take the largest again, K times. Each iteration needs two reductions
     of a column:
 

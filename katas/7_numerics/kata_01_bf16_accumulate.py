@@ -24,7 +24,7 @@ Concept
 
     An addition is rounded to the nearest of these numbers. A count in bfloat16 stops at
     256. Other sums stop as well, once the total is 256 to 512 times as large as the
-    next term. Before that, each addition loses up to 1/512.
+    next term. Before that, each addition loses up to 1/257 of the sum.
 
     float32 has 24 bits: it counts up to 16,777,216. So inputs and results may be
     bfloat16: each is rounded once. Keep sums in float32: in bfloat16, they collect

@@ -31,9 +31,9 @@ Concept
     change. Keep the level in float32, because 15/16 * level is rounded again in every
     iteration.
 
-    `pl.loop(start, stop)` is the same loop without a carry: it would have to keep the level
-    in a Ref. Both loops trace their body once, so neither can set a Python variable outside
-    it.
+    `@pl.loop(start, stop)` is the same loop as a decorator, for bodies without a carry. (With
+    `init_carry=`, it has one too, and the name of the body becomes the last carry.) Both
+    trace their body once, so neither can set a Python variable outside it.
 
     Time is x's first dimension, so each iteration works on whole tiles of 8 x 128, and
     x_ref[t] is only an address. If time ran along the rows, x_ref[t] would be one of the 8

@@ -7,8 +7,7 @@ Goal
     kernel.
 
 Concept
-    `jax.lax.top_k` has no lowering for a TPU kernel: it sorts, and the vector unit has
-    no instruction that moves data by its value. But K is small. So take the largest,
+    `jax.lax.top_k` has no lowering for a TPU kernel. But K is small. So take the largest,
     blank it, and take the largest again, K times. Each iteration needs two reductions
     of a column:
 
@@ -85,8 +84,9 @@ def top_k_route_kernel(logits_ref, weights_ref, experts_ref):
         chosen.append(top)
 
     powers = [jnp.exp(top - chosen[0]) for top in chosen]
+    total = sum(powers)
     for k in range(K):
-        weights_ref[k : k + 1] = (powers[k] / sum(powers)).astype(weights_ref.dtype)
+        weights_ref[k : k + 1] = (powers[k] / total).astype(weights_ref.dtype)
     # END SOLUTION
 
 

@@ -76,12 +76,18 @@ def fused_outer_backward_kernel(x_ref, y_ref, dz_ref, dx_ref, dy_ref, dx_sum_ref
     bn = y_ref.shape[1]
     columns = pl.ds(pl.multiple_of(j * bn, 128), bn)
     # BEGIN SOLUTION
+    @pl.when(j == 0)
+    def _():
+        dx_sum_ref[...] = jnp.zeros_like(dx_sum_ref)
+
+    @pl.when(i == 0)
+    def _():
+        dy_sum_ref[:, columns] = jnp.zeros_like(y_ref, jnp.float32)
+
     x, y, dz = (ref[...].astype(jnp.float32) for ref in (x_ref, y_ref, dz_ref))
     slope = jnp.where(x * y > 0, dz, 0)
-    dx = jnp.sum(slope * y, axis=1, keepdims=True)
-    dy = jnp.sum(slope * x, axis=0, keepdims=True)
-    dx_sum_ref[...] = jnp.where(j == 0, dx, dx_sum_ref[...] + dx)
-    dy_sum_ref[:, columns] = jnp.where(i == 0, dy, dy_sum_ref[:, columns] + dy)
+    dx_sum_ref[...] += jnp.sum(slope * y, axis=1, keepdims=True)
+    dy_sum_ref[:, columns] += jnp.sum(slope * x, axis=0, keepdims=True)
 
     @pl.when(j == pl.num_programs(1) - 1)
     def _():

@@ -16,11 +16,11 @@ Concept
         hop 1    0     2 3  0 1     3  0 1 2          1 2 3
         hop 2    0   1 2 3  0 1   2 3  0 1 2   3      0 1 2 3
 
-    After n - 1 hops, every chip has every block. Each link has carried n - 1 blocks.
-    That is the minimum, since n - 1 blocks have to reach every chip. With blocks of
-    1024 x 4096 in bfloat16, that is 24 MiB on each link. If each chip sent its block to
-    all the others directly, a block would pass through 1 + 2 + 1 links instead of the
-    ring's 3.
+    After n - 1 hops, every chip has every block. Each link has carried n - 1 blocks to the
+    right. With blocks of 1024 x 4096 in bfloat16, that is 24 MiB, at least 503 µs on a
+    v5e. The same link could carry blocks to the left at the same time, and does in
+    all_gather_both_ways. If each chip sent its block to all the others directly, a block
+    would pass through 1 + 2 + 1 links instead of the ring's 3.
 
     `o_ref` has a place for each block, and block b goes to place b on all chips. So
     nothing is overwritten, and a chip needn't know whether its neighbour has read earlier

@@ -30,9 +30,9 @@ Concept
     credit leaves the semaphore above 0, and a missing credit makes all chips wait
     forever.
 
-    Each link carries n - 1 quarters. For a total of 4096 x 4096 in float32, that is
-    48 MiB, the minimum. If each chip gathered the sums of all chips and added them
-    itself, it would be 192 MiB.
+    Each link carries n - 1 quarters to the right. For a total of 4096 x 4096 in float32,
+    that is 48 MiB. If each chip gathered the sums of all chips and added them itself, it
+    would be 192 MiB. (A second ring to the left could carry half of each quarter.)
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape     block
