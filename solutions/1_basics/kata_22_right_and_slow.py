@@ -23,8 +23,8 @@ Concept
     In a slow kernel that is right, no line is wrong. So calculate before you change anything.
     Each of these numbers follows from the grid, the index maps and the block shapes alone:
 
-        steps             the product of the grid axes. A step takes about 0.33 µs, even
-                          if it has hardly any work
+        steps             the product of the grid axes. A step that copies a block takes
+                          about 0.33 µs, even if it has hardly any work
         work of a step    2 * bm * bn * bk operations, at 197 TFLOP/s
         bytes of a step   the blocks whose index differs from the step before
         fetches of w      how many times each block of w comes from HBM: once for

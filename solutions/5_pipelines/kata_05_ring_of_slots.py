@@ -9,15 +9,15 @@ Goal
     There are at least as many blocks as slots, and at least three slots.
 
 Concept
-    A copy from HBM takes about 0.44 µs until its first byte arrives, whatever its size. Only
-    then does its size matter, at 819 GB/s on a v5e:
+    A copy from HBM takes about 0.44 µs, whatever its size, plus the time that its bytes need
+    at 819 GB/s on a v5e:
 
         block of 1 MiB     0.44 µs + 1.28 µs       latency is a third
         block of 64 KiB    0.44 µs + 0.08 µs       latency is nearly all
 
     Large blocks hide this latency. But pages of a cache, or rows that a router chose, are
-    small. The solution is to have several copies in flight: while one copy waits for its
-    first byte, the bytes of others arrive. To keep HBM busy, you need at least
+    small. The solution is to have several copies in flight: while one copy waits, the bytes
+    of others arrive. To keep HBM busy, you need at least
 
         bytes in flight  =  bandwidth * latency  =  819 GB/s * 0.44 µs  =  352 KiB
 

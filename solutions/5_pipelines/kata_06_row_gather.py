@@ -7,10 +7,10 @@ Goal
     of a step must end within it: o_ref is copied to HBM when the body ends.
 
 Concept
-    A BlockSpec copies one block per step, and a step takes about 0.33 µs. For rows of 4 KiB,
-    which HBM delivers in 5 ns, this is far too slow. The kernel's own copies can start one
-    after the other, as fast as the scalar core can issue them, and they don't wait for each
-    other:
+    A BlockSpec copies one block per step, and a step that copies takes about 0.3 µs. For rows
+    of 4 KiB, which HBM delivers in 5 ns, this is far too slow. The kernel's own copies can
+    start one after the other, as fast as the scalar core can issue them, and they don't wait
+    for each other:
 
         wait for each       >0===| >1===| >2===| >3===| ...
         start all, then     >0===

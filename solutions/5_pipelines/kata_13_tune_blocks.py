@@ -13,7 +13,7 @@ Concept
                    block then stays the same while i advances), at 819 GB/s.
         MXU        2 M N K operations, at 197 Tflop/s. And for each of the K / bk pieces,
                    the M N sums are loaded and stored again. This takes about one cycle,
-                   at 1.5 GHz, for 1024 sums. A step has an overhead of 0.2 µs.
+                   at 1.5 GHz, for 1024 sums. Each step takes another 0.2 µs.
         VMEM       two blocks each of x, y and the result, and the sums in float32. Of
                    16 MiB, leave 5 to the compiler, for spilled registers.
 
