@@ -59,7 +59,7 @@ class Machine:
 
 def memories() -> Picture:
     """Arrays in HBM, blocks in scratch in VMEM, and the copies between them."""
-    sizes = production("5_pipelines/kata_02_memory_spaces")
+    sizes = production("5_pipelines/kata_01_memory_spaces")
     bm, m, n = sizes["bm"], sizes["M"], sizes["N"]
     half, block = m * n // 2 * BF16, bm * n // 2 * BF16
     p = Picture(
@@ -102,7 +102,7 @@ def memories() -> Picture:
 
 def halves() -> Picture:
     """A product by the halves of w: copies one after another, and copies that overlap."""
-    sizes = production("5_pipelines/kata_03_async_copy")
+    sizes = production("5_pipelines/kata_02_async_copy")
     m, k, n = sizes["M"], sizes["K"], sizes["N"]
     x, half, o = m * k * BF16, k // 2 * n * BF16, m * n * F32
     product = 2 * m * (k // 2) * n / CHIP.peak
@@ -150,7 +150,7 @@ def halves() -> Picture:
 
 def slots() -> Picture:
     """Small blocks: wait for each copy, two slots, and a ring of slots."""
-    sizes = production("5_pipelines/kata_05_ring_of_slots")
+    sizes = production("5_pipelines/kata_04_ring_of_slots")
     bm, m, n, ring = sizes["bm"], sizes["M"], sizes["N"], sizes["slots"]
     block, steps = bm * n * BF16, m // bm
     seconds = 2 * bm * n / CHIP.vector_peak  # a subtraction and a product for each number
@@ -250,7 +250,7 @@ def ring_of_slots(steps: int, block: int, seconds: float, ring: int, distance: i
 
 def nested() -> Picture:
     """A triangular product: an inner pipeline of another length in each outer step."""
-    sizes = production("5_pipelines/kata_09_nested_pipeline")
+    sizes = production("5_pipelines/kata_08_nested_pipeline")
     bm, bn, bk, m, n = (sizes[name] for name in ("bm", "bn", "bk", "M", "N"))
     rows, across = m // bm, n // bn
     pieces = [((i + 1) * bm + bk - 1) // bk for i in range(rows)]

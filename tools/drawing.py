@@ -143,7 +143,7 @@ def moves(blocks: Iterable[object]) -> int:
 
 
 def production(kata: str) -> dict[str, Any]:
-    """The production sizes in the key of a kata such as "5_pipelines/kata_05_ring_of_slots"."""
+    """The production sizes in the key of a kata such as "5_pipelines/kata_04_ring_of_slots"."""
     key = ROOT / "solutions" / f"{kata}.toml"
     return tomllib.loads(key.read_text(encoding="utf-8"))["production"]
 

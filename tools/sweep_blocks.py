@@ -16,7 +16,7 @@ BEGIN = "<!-- BEGIN SWEEP: written by python tools/sweep_blocks.py -->"
 END = "<!-- END SWEEP -->"
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "katas/5_pipelines/README.md"
-SOLUTION = ROOT / "solutions/5_pipelines/kata_13_tune_blocks.py"
+SOLUTION = ROOT / "solutions/5_pipelines/kata_12_tune_blocks.py"
 CHIP = "v5e"
 #: None of the sizes that the kata is graded on.
 M, N, K = 6144, 4608, 3840

@@ -3,8 +3,8 @@
 Goal
     Each row of x holds two rings of N / 2 numbers, side by side. Write the body of a kernel
     that adds them elementwise and rotates the sum so that the ring's first number comes
-    first. In block i of rows, both rings begin at column starts[i] of their half. The launch
-    is given.
+    first. A half has strips of bn columns, and in block i of rows, both rings begin with
+    strip starts[i] of their half. The launch is given.
 
 Concept
     A model keeps the last N / 2 values of a sequence in a ring buffer: a new value overwrites
@@ -19,7 +19,7 @@ Concept
         step j       0     1     2     3
 
     So a step needs a part of x_ref whose position depends on j and on a number in memory.
-    Three tools handle parts of a Ref.
+    Two tools handle parts of a Ref.
 
     A *slice* loads only a part. Its size must be known when the kernel is compiled; its start
     needn't be. `x_ref[:, a:a + bn]` fails if the kernel computes a. `pl.ds(a, bn)`, "a
@@ -35,12 +35,9 @@ Concept
     x_ref[...] and loads nothing. You can slice a view again, counting from its own column 0,
     and pass it to functions that take Refs.
 
-    A *promise* gives the compiler a fact. A register has 128 lanes, and a column's lane is
-    its number modulo 128. If a slice starts at a multiple of 128, its load is a plain load.
-    From any other start, each register would have to be assembled from two, and the compiler
-    refuses if the start is computed. It can analyse `j * bn`, but it knows nothing about a
-    number in memory. `pl.multiple_of(a, k)` returns a and promises that it is a multiple of
-    k. A TPU doesn't check the promise.
+    A register has 128 lanes, and a column's lane is its number modulo 128. If a slice starts
+    at a multiple of 128, its load is a plain load. So the compiler has to know that a
+    computed start is such a multiple. It does if the last operation is a product with bn.
 
 Shapes
     name         dtype[dims]       memory space   Ref's shape   block
@@ -49,7 +46,7 @@ Shapes
     o_ref        x.dtype[M, N/2]   VMEM           (bm, bn)      (i, j)
 
     The grid is (G, N / 2 / bn), G = M / bm. SMEM is the memory of scalars:
-    starts_ref[i] is one number. All starts are multiples of bn.
+    starts_ref[i] is one number. bn is a multiple of 128.
 
 Try
     pytest -k refs_and_slices          stuck?  kata hint refs_and_slices
@@ -67,12 +64,12 @@ from jaxtyping import Array, Float, Int32
 
 
 def refs_and_slices_spec(
-    starts: Int32[Array, "G"], x: Float[Array, "M N"]
+    starts: Int32[Array, "G"], x: Float[Array, "M N"], *, bn: int
 ) -> Float[Array, "M N//2"]:
     """The required result, in plain jax.numpy."""
     M, N = x.shape
     left, right = x[:, : N // 2], x[:, N // 2 :]
-    start = jnp.repeat(starts, M // len(starts))
+    start = jnp.repeat(starts * bn, M // len(starts))
     column = (start[:, None] + jnp.arange(N // 2)) % (N // 2)
     return jnp.take_along_axis(left + right, column, axis=1)
 
@@ -81,9 +78,10 @@ def refs_and_slices_kernel(starts_ref, x_ref, o_ref):
     # BEGIN SOLUTION
     i, j = pl.program_id(0), pl.program_id(1)
     half, bn = x_ref.shape[1] // 2, o_ref.shape[1]
-    start = pl.multiple_of((starts_ref[i] + j * bn) % half, bn)
     left, right = x_ref.at[:, :half], x_ref.at[:, half:]
-    o_ref[...] = left[:, pl.ds(start, bn)] + right[:, pl.ds(start, bn)]
+    strip = (starts_ref[i] + j) % (half // bn)
+    columns = pl.ds(strip * bn, bn)
+    o_ref[...] = left[:, columns] + right[:, columns]
     # END SOLUTION
 
 
@@ -114,7 +112,7 @@ def refs_and_slices_inputs(key, *, M, N, bm, bn, dtype):
     blocks, strips = M // bm, N // 2 // bn
     first = jax.random.randint(first_key, (1,), 1, strips)
     others = jax.random.randint(key, (blocks - 1,), 0, strips)
-    starts = jnp.concatenate([first, others]).astype(jnp.int32) * bn
+    starts = jnp.concatenate([first, others]).astype(jnp.int32)
     return starts, jax.random.normal(x_key, (M, N)).astype(dtype)
 
 

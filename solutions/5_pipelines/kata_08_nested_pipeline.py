@@ -1,10 +1,11 @@
 """Run a pipeline in every step of another pipeline.
 
 Goal
-    Multiply a lower triangular x by y. Write the body and the launch, given `one_core()`. x
-    has zeros above its diagonal. Blocks of x that contain only zeros should neither be read
-    nor multiplied. Blocks of x are bm x bk, those of y bk x bn, and those of the result
-    bm x bn. They divide the arrays; bk may be larger or smaller than bm.
+    Multiply a lower triangular x by y. The outer pipeline, over blocks of the result, is
+    given. Write one of its steps: the inner pipeline, over pieces of x and y. x has zeros
+    above its diagonal. Blocks of x that contain only zeros should neither be read nor
+    multiplied. Blocks of x are bm x bk, those of y bk x bn, and those of the result bm x bn.
+    They divide the arrays; bk may be larger or smaller than bm.
 
 Concept
     The strips of x and y that make one block of the result are too long for VMEM, so they are
@@ -46,10 +47,10 @@ Shapes
     x_hbm     x.dtype[M, M]     HBM            (M, M)        whole
     y_hbm     x.dtype[M, N]     HBM            (M, N)        whole
     o_hbm     x.dtype[M, N]     HBM            (M, N)        whole
-    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      yours
+    o_ref     x.dtype[M, N]     VMEM           (bm, bn)      (i, j)
     x_ref     x.dtype[M, M]     VMEM           (bm, bk)      yours
     y_ref     x.dtype[M, N]     VMEM           (bk, bn)      yours
-    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      yours
+    acc_ref   float32[bm, bn]   VMEM scratch   (bm, bn)      -
 
 Try
     pytest -k nested_pipeline        stuck?  kata hint nested_pipeline
@@ -75,11 +76,11 @@ def nested_pipeline(
 ) -> Float[Array, "M N"]:
     """Launch: a pipeline over blocks of (bm, bn), and in each step another over pieces of bk."""
     M, N = y.shape
-    # BEGIN SOLUTION
 
     def body(x_hbm, y_hbm, o_hbm, acc_ref):
         def outer(o_ref):
             i, j = pl.program_id(0), pl.program_id(1)
+            # BEGIN SOLUTION
 
             def inner(x_ref, y_ref):
                 acc_ref[...] += jnp.dot(x_ref[...], y_ref[...], preferred_element_type=jnp.float32)
@@ -94,6 +95,7 @@ def nested_pipeline(
                 ],
             )(x_hbm, y_hbm)
             o_ref[...] = acc_ref[...].astype(o_ref.dtype)
+            # END SOLUTION
 
         block = pl.BlockSpec((bm, bn), lambda i, j: (i, j))
         pltpu.emit_pipeline(outer, grid=(M // bm, N // bn), out_specs=[block])(o_hbm)
@@ -104,7 +106,6 @@ def nested_pipeline(
         mesh=one_core(),
         scratch_types=[pltpu.VMEM((bm, bn), jnp.float32)],
     )(x, y)
-    # END SOLUTION
 
 
 # ---- Given: inputs and helpers. ----
