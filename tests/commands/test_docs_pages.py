@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from math import nan
 from pathlib import Path
 
 import jax
@@ -17,12 +18,20 @@ from jax.experimental.pallas import tpu as pltpu
 
 from grader.exercise.catalog import SOLUTIONS, katas
 from pallascope.checks.exception_advice import OLDER_SPELLINGS
+from pallascope.tpu.libtpu import unavailable_reason
 from tests.support.repositories import ROOT
 
 sys.path.append(str(ROOT / "tools"))
 generate = importlib.import_module("generate")
 
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
+NEWER = ("choosing-a-kernel-language", "cost-of-operations", "from-jaxpr-to-bundles")
+needs_libtpu = pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu is not installed")
+#: Pages whose code prints what they quote.
+WITH_OUTPUTS = (
+    *(*PAGES[:2], "choosing-a-kernel-language"),
+    pytest.param("from-jaxpr-to-bundles", marks=needs_libtpu),
+)
 READING = (ROOT / "docs/reading-production-kernels.md").read_text(encoding="utf-8")
 NUMBERS = {
     kata.name: f"{kata.track.split('_')[0]}.{kata.number}" for kata in katas(ROOT, SOLUTIONS)
@@ -37,7 +46,7 @@ def text_of(page: str) -> str:
     return (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
 
 
-@each_page
+@pytest.mark.parametrize("page", [*PAGES, "reading-production-kernels", *NEWER])
 def test_the_readme_leads_to_it(page: str) -> None:
     assert f"(docs/{page}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -54,7 +63,7 @@ def test_the_code_on_profiling_runs(tmp_path: Path) -> None:
     assert "called after " in done.stdout
 
 
-@pytest.mark.parametrize("page", PAGES[:2])
+@pytest.mark.parametrize("page", WITH_OUTPUTS)
 def test_its_code_prints_what_it_says(page: str) -> None:
     of_code = [quote for quote in generate.quotes(ROOT / f"docs/{page}.md") if not quote.command]
     assert of_code
@@ -166,6 +175,27 @@ def test_functions_are_named_as_jax_names_them(section: str, folder: str) -> Non
 def words(code: str) -> list[str]:
     """The names in a piece of code, without what is JAX's own module."""
     return [word for word in re.findall(r"[A-Za-z_]\w+", code) if word not in ("pl", "lax", "ops")]
+
+
+# ---- the cost of operations ----
+
+
+@pytest.mark.parametrize(
+    ("cycles", "shown"),
+    [(0.126, "0.125"), (0.24, "0.25"), (1.03, "1"), (3.48, "3.5"), (41.2, "41"), (nan, "refused")],
+)
+def test_cycles_are_rounded_to_what_the_method_can_tell(cycles: float, shown: str) -> None:
+    assert importlib.import_module("cost_of_operations").number(cycles) == shown
+
+
+@needs_libtpu
+def test_a_cost_that_is_no_longer_predicted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = importlib.import_module("cost_of_operations")
+    page = text_of("cost-of-operations")
+    assert tool.differs(page) == ""
+    assert "jnp.exp(x)` takes 1." in tool.differs(page.replace("exp(x)` | 1 |", "exp(x)` | 2 |"))
+    monkeypatch.setattr(tool, "INTEGERS", tool.INTEGERS[1:])
+    assert "its rows are not those" in tool.differs(page)
 
 
 # ---- the roofline ----
