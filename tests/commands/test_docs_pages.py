@@ -25,7 +25,10 @@ sys.path.append(str(ROOT / "tools"))
 generate = importlib.import_module("generate")
 
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
-NEWER = ("choosing-a-kernel-language", "cost-of-operations", "from-jaxpr-to-bundles")
+NEWER = (
+    *("choosing-a-kernel-language", "cost-of-operations", "from-jaxpr-to-bundles"),
+    "guiding-a-model",
+)
 needs_libtpu = pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu is not installed")
 #: Pages whose code prints what they quote.
 WITH_OUTPUTS = (
