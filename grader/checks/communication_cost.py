@@ -1,8 +1,9 @@
 """★★★ Bytes over links, shard sizes, overlap: compared with the solution.
 
-No time is predicted for communication, so this compares bytes: those that kernels send, and those
-of the collectives around them. The order of copies, waits and matrix products is known, so it also
-compares the share of the products that overlaps with copies.
+No time is predicted for communication, so this compares bytes: those that kernels send, those of
+the collectives around them, and those on the busiest link of each chip. The order of copies, waits
+and matrix products is known, so it also compares the share of the products that overlaps with
+copies.
 
 A kernel that sends less than the solution's is refused altogether: then XLA sends the data.
 """
@@ -27,6 +28,7 @@ from pallascope.model import (
     Role,
     collective_link_bytes,
     collective_sent_bytes,
+    link_loads,
 )
 from pallascope.tools.text import format_bytes, format_route
 from pallascope.tpu import Prediction
@@ -187,6 +189,12 @@ class Sender:
         routes = (route for kernel in self.kernels for route in kernel.routes or ())
         return max((route.hops for route in routes), default=0)
 
+    @property
+    def loads(self) -> dict[tuple[str, int], int] | None:
+        """The bytes on each link out of a chip; None if unknown, as for collectives."""
+        routes = None if self.collectives else routes_of_kernels(self.kernels)
+        return None if routes is None else link_loads(routes)
+
     def larger_than(self, par: Sender) -> tuple[LargerPart, ...]:
         """The arrays of which this one's kernels have larger parts than those of `par`."""
         own, theirs = ([kernel.call for kernel in side.kernels] for side in (self, par))
@@ -199,8 +207,10 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
     untold = [one for one in own.collectives if one.bytes is None]
     if untold and least is not None:
         return _untold(untold[0])
-    if sent is None or least is None or sent <= least * (1 + slack):
+    if sent is None or least is None:
         return None
+    if sent <= least * (1 + slack):
+        return _busiest_link_finding(own, par, slack)
     over = "bytes over the links"
     over = f"{multiple(sent / least)} par's {over}" if least else f"{over}, and par needs none"
     more = dearest(own.collectives, par.collectives)
@@ -219,6 +229,36 @@ def links_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
         return Finding(Check.COST, f"{phrase}, as {in_short}", "\n".join([*parts, *explained]))
     parts.append(paragraph("try", advice(more[0]) if more else _FAR if far else _HOPS))
     return Finding(Check.COST, phrase, "\n".join(parts))
+
+
+def _busiest_link_finding(own: Sender, par: Sender, slack: float) -> Finding | None:
+    """Reject a launch that sends as much as par does, but more of it over one of a chip's links."""
+    loads, theirs = own.loads, par.loads
+    if not loads or not theirs:
+        return None
+    (axis, way), most = max(loads.items(), key=lambda load: load[1])
+    least = max(theirs.values())
+    if most <= least * (1 + slack):
+        return None
+    back = loads.get((axis, -way), 0)
+    parts = [
+        "The other links of a chip would be idle while this one is still busy.",
+        paragraph(
+            "links",
+            f'Each chip\'s link to {_place(way)} chip along "{axis}" carries '
+            f"{format_bytes(most)}, and its link to {_place(-way)} one "
+            f"{format_bytes(back) if back else 'nothing'}. Par's busiest link carries "
+            f"{format_bytes(least)} ({allowed(most / least, slack)}).",
+        ),
+        *(paragraph("way", one) for one in _ways(own)),
+        paragraph("try", _BALANCE),
+    ]
+    phrase = f"{multiple(most / least)} par's bytes on the busiest link, to {_place(way)} chip"
+    return Finding(Check.COST, phrase, "\n".join(parts))
+
+
+def _place(way: int) -> str:
+    return "the next" if way > 0 else "the previous"
 
 
 #: The part of the bytes of par's kernels that a launch's kernels have to send at least.
@@ -315,6 +355,12 @@ _HOPS = (
     "Count the hops: in a ring of n chips, a block has reached all others after n - 1. A last hop "
     "that brings a block back to its origin is not needed. Send only data that the neighbour "
     "lacks, and nothing twice."
+)
+
+
+_BALANCE = (
+    "A ring's links carry data in both directions at the same time. Send to both neighbours, and "
+    "let data that is equally far either way come in two parts, one from each side."
 )
 
 

@@ -52,6 +52,7 @@ from pallascope.model.launch import (
     busiest_link_bytes,
     collective_link_bytes,
     collective_sent_bytes,
+    link_loads,
     mesh_size,
     total_link_bytes,
 )
@@ -168,6 +169,7 @@ __all__ = [
     "busiest_link_bytes",
     "collective_link_bytes",
     "collective_sent_bytes",
+    "link_loads",
     "mesh_size",
     "total_link_bytes",
 ]

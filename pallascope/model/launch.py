@@ -325,13 +325,21 @@ class Route:
         return sum(abs(number) for _, number in self.steps)
 
 
-def busiest_link_bytes(routes: Sequence[Route]) -> int:
-    """The bytes on the busiest link, if every chip sends along these routes."""
-    count = Counter[tuple[str, bool]]()
+def link_loads(routes: Sequence[Route]) -> dict[tuple[str, int], int]:
+    """The bytes on each link out of a chip, if every chip sends along these routes.
+
+    A link is an axis of the mesh, and 1 or -1: it leads to the next or the previous chip there.
+    """
+    loads = Counter[tuple[str, int]]()
     for route in routes:
         for name, number in route.steps:
-            count[name, number > 0] += route.bytes * abs(number)
-    return max(count.values(), default=0)
+            loads[name, 1 if number > 0 else -1] += route.bytes * abs(number)
+    return dict(loads)
+
+
+def busiest_link_bytes(routes: Sequence[Route]) -> int:
+    """The bytes on the busiest link, if every chip sends along these routes."""
+    return max(link_loads(routes).values(), default=0)
 
 
 def total_link_bytes(routes: Sequence[Route]) -> int:

@@ -91,7 +91,7 @@ def labelled_paragraphs(message: str, style: str = "") -> RenderableType:
 
 NO_TIME = (
     "time: not predicted for copies between chips, because there are no published times to compare "
-    "with. Stars are for bytes, to HBM and over the links"
+    "with. Stars are for bytes: to HBM, over all links, and over the busiest one"
 )
 
 

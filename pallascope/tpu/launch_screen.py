@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pallascope.model import Baseline, Collective, Measured
+from pallascope.model import Baseline, Collective, Measured, busiest_link_bytes
 from pallascope.tools.text import format_bytes, format_time
 from pallascope.tpu import kernel_screen
 from pallascope.tpu.bottlenecks import bottlenecks, hbm_is_saturated
@@ -188,9 +188,11 @@ def _link_rows(sides: Sequence[Side], chip: Chip) -> Iterator[Row]:
         return
     sizes = [UNKNOWN if size is None else format_bytes(size) for size in sent]
     yield "link bytes", sizes, _ratio(sent), ""
-    least = [kernel_screen.min_link_time(routes_of_kernels(side.kernels), chip) for side in sides]
+    routes = [routes_of_kernels(side.kernels) for side in sides]
+    least = [kernel_screen.min_link_time(each, chip) for each in routes]
     if any(least) and not any(side.collectives for side in sides):
-        yield "link time", [time or UNKNOWN for time in least], "", ""
+        busiest = [busiest_link_bytes(each) if each else None for each in routes]
+        yield "link time", [time or UNKNOWN for time in least], _ratio(busiest), ""
     hidden = [_overlap(side) for side in sides]
     if set(hidden) != {UNKNOWN}:
         yield "overlap", hidden, "", ""

@@ -14,6 +14,7 @@ from pallascope.model import (
     ArrayType,
     Collective,
     Finding,
+    Route,
     RunCount,
 )
 from pallascope.tpu import OnChip
@@ -73,6 +74,50 @@ def test_those_that_par_has_too_are_not_named() -> None:
 
 SENDS = dataclasses.replace(KERNEL, sent=1 << 20)
 ROWS, WHOLE = (("x",), ()), ((), ())
+
+
+def over(right: int, left: int) -> OnChip:
+    """A kernel whose chips send this many KiB to the next chip and to the previous one."""
+    routes = (Route((("x", 1),), right << 10), Route((("x", -1),), left << 10))
+    sent = sum(route.bytes for route in routes)
+    kernel = dataclasses.replace(KERNEL, sent=sent, routes=tuple(r for r in routes if r.bytes))
+    return OnChip(None, (kernel,))
+
+
+@pytest.mark.parametrize(
+    ("own", "par", "phrase"),
+    [
+        (over(16, 8), over(12, 12), "1.3× par's bytes on the busiest link, to the next chip"),
+        (over(0, 24), over(12, 12), "2.0× par's bytes on the busiest link, to the previous chip"),
+        (over(13, 11), over(12, 12), ""),
+        (over(12, 12), over(24, 0), ""),
+        (over(0, 24), over(24, 0), ""),
+        (over(0, 0), over(0, 0), ""),
+        (over(24, 24), over(24, 0), "2.0× par's bytes over the links"),
+    ],
+)
+def test_a_link_that_carries_more_than_any_of_par_s(own: OnChip, par: OnChip, phrase: str) -> None:
+    found = cost.check(evidence(attempt(), on_chips=OwnAndPar(own, par)))
+    assert (found.phrase if isinstance(found, Finding) else "") == phrase
+
+
+def test_both_directions_of_the_busiest_link_are_told() -> None:
+    sides = OwnAndPar(over(24, 0), over(12, 12))
+    found = cost.check(evidence(attempt(), on_chips=sides))
+    assert isinstance(found, Finding)
+    text = " ".join(found.message.split())
+    assert 'link to the next chip along "x" carries 24 KiB' in text
+    assert "its link to the previous one nothing" in text
+    assert "Par's busiest link carries 12 KiB (2.00×, up to 1.10× passes)" in text
+    assert '24 KiB +1 along "x", 1 hop' in text
+
+
+def test_links_of_collectives_are_not_told_apart() -> None:
+    own, par = over(24, 0), over(12, 12)
+    around = (dataclasses.replace(side, collectives=(SUM,)) for side in (own, par))
+    unknown = OnChip(None, (dataclasses.replace(KERNEL, sent=24 << 10, routes=None),))
+    for sides in (around, (own, unknown)):
+        assert cost.check(evidence(attempt(), on_chips=OwnAndPar(*sides))) is None
 
 
 @pytest.mark.parametrize(

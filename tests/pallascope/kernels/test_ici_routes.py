@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pallascope.kernels.dma_events import receiver, ways
-from pallascope.model import Route, busiest_link_bytes, total_link_bytes
+from pallascope.model import Route, busiest_link_bytes, link_loads, total_link_bytes
 
 RING, TORUS = {"x": 4}, {"x": 2, "y": 4}
 
@@ -58,5 +58,6 @@ def test_a_link_is_as_busy_as_all_that_passes_over_it() -> None:
     routes = (Route((("x", 1),), 8), Route((("x", 2),), 4), Route((("x", -2), ("y", 1)), 3))
     assert [route.hops for route in routes] == [1, 2, 3]
     assert total_link_bytes(routes) == 8 + 8 + 9
+    assert link_loads(routes) == {("x", 1): 16, ("x", -1): 6, ("y", 1): 3}
     assert busiest_link_bytes(routes) == 16
     assert busiest_link_bytes(()) == 0

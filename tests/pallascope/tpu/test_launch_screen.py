@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from pallascope.model import Role
+from pallascope.model import Role, Route
 from pallascope.tools.text import render_text
 from pallascope.tpu import Prediction
 from pallascope.tpu.chips import CHIPS
@@ -96,6 +96,17 @@ def test_what_goes_over_the_links() -> None:
     text = shown(screen(launch(unknown, par=par)))
     assert re.search(r"^link bytes +– +36 KiB$", text, re.MULTILINE)
     assert "link bytes" not in shown(screen(launch(PAR)))
+
+
+def test_the_busiest_link_is_compared() -> None:
+    """Both send the same; one of them in one direction."""
+    ways = (("x", 1),), (("x", -1),)
+    half, whole = 12 << 20, 24 << 20
+    own = dataclasses.replace(PAR, sent=whole, routes=(Route(ways[0], whole),))
+    par = dataclasses.replace(PAR, sent=whole, routes=tuple(Route(way, half) for way in ways))
+    text = shown(screen(launch(own, par=par)))
+    assert re.search(r"^link bytes +24 MiB +24 MiB +1.00×$", text, re.MULTILINE)
+    assert re.search(r"^link time +≥ 503 µs +≥ 252 µs +2.00×$", text, re.MULTILINE)
 
 
 def test_what_is_multiplied_while_something_comes() -> None:
