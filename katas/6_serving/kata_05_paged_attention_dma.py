@@ -31,8 +31,8 @@ Concept
     earlier block. `attend_up_to` masks it, given the number of keys that are left.
 
     64 sequences of up to 4096 keys in pages of 16, about half of them filled, 8 heads, D =
-    128: 629 µs on a v5e, at 85 % of HBM's bandwidth. The scalar core spends 60 % of that time
-    starting 13,000 copies and waiting for them. Pages of 128 keys need an eighth of the
+    128: 651 µs on a v5e, at 85 % of HBM's bandwidth. The scalar core spends 60 % of that time
+    starting about 14,000 copies and waiting for them. Pages of 128 keys need an eighth of the
     copies. More time is lost because the first block of a sequence isn't prefetched while the
     previous sequence is processed.
 

@@ -39,7 +39,7 @@ Concept
     128 sequences with 8 heads of 128 numbers have 256 KiB of new rows, and the kernel copies
     1 MiB, in plus out. The prediction for a v5e is 5.4 µs, most of it the scalar core's work
     for 256 copies. It assumes that small copies reach HBM's full bandwidth, which nobody has
-    measured. Updating one sequence after the other takes 64 µs. A BlockSpec whose block is a
+    measured. Updating one sequence after the other takes 63 µs. A BlockSpec whose block is a
     tile of 16 rows, with a grid step per sequence, copies 8 MiB and takes 47 µs.
 
 Shapes

@@ -35,10 +35,10 @@ Concept
     heads of keys and G = 4, predicted for a v5e with blocks of 2048 keys:
 
         drafts          1         8        16        32
-        one pass   287 µs    294 µs    302 µs    345 µs
+        one pass   279 µs    277 µs    285 µs    315 µs
 
-    This is 79 % of HBM's bandwidth up to 16 drafts: some sequences are short, and steps past
-    their end copy nothing. With 32 drafts, the matrix unit is the bottleneck.
+    This is 69 to 77 % of HBM's bandwidth up to 16 drafts: some sequences are short, and steps
+    past their end copy nothing. With 32 drafts, the matrix unit is the bottleneck.
 
 Shapes
     name                 dtype[dims]              memory space   Ref's shape    block
