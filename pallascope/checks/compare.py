@@ -160,6 +160,17 @@ class Comparison:
         with np.errstate(invalid="ignore"):
             return bool((np.abs(got - wanted) <= allowed).all())
 
+    def explained_by(self, values: Floats, rounding: Floats) -> bool:
+        """Whether the result is close to these wrong values, and the expected ones aren't.
+
+        `rounding` is the distance that rounding of `values` explains. The right result may be as
+        close, if a mistake changes nothing in it; then the mistake explains nothing.
+        """
+        slack = 2 * (self.allowed + rounding)
+        return self.close(self.actual, values, slack) and not self.close(
+            self.expected, values, slack
+        )
+
 
 def compare(
     name: str,

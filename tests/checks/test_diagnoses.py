@@ -752,6 +752,12 @@ def test_the_share_names_what_is_lost() -> None:
     assert "earlier grid steps' contributions are lost" in said
 
 
+def test_a_share_that_is_the_whole_result_explains_nothing() -> None:
+    """Another result of the kernel depends on the blocks, this one doesn't."""
+    off = X + 1.5 * tolerance(X, "float32", Roundings(), Sum())
+    assert one_share_of_the_sum(suspect(off, shares=(share_of("first", X),))) is None
+
+
 def test_stale_values_must_explain_every_wrong_block() -> None:
     shown = never_cleared()
     assert left_over(suspect(with_part(LAST, NOISE[LAST], shown))) is None

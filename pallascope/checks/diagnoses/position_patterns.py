@@ -96,8 +96,7 @@ def one_share_of_the_sum(suspect: Suspect) -> Diagnosis | None:
     """The result is one block's contribution: the rest of a sum is lost."""
     result = suspect.result
     for share, value in suspect.shares:
-        slack = 2 * result.allowed + 2 * rounding(value, result.dtype)
-        if result.close(result.actual, value, slack):
+        if result.explained_by(value, rounding(value, result.dtype)):
             other = "later" if share.which == "first" else "earlier"
             return Diagnosis(
                 f"only the {share.which} block of {share.name} counts",

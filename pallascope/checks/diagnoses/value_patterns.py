@@ -212,7 +212,7 @@ def changed_spec(
     found = [
         hypothesis
         for hypothesis, value in hypotheses
-        if result.close(result.actual, value, 2 * (result.allowed + rounding(value, result.dtype)))
+        if result.explained_by(value, rounding(value, result.dtype))
     ]
     if not found:
         return None

@@ -58,6 +58,19 @@ def _(x: Any) -> Any:
     return _on_four(lambda part: lax.all_gather(part, "x"), x).reshape(16, *x.shape[1:])
 
 
+@independent("all_gather_both_ways")
+def _(x: Any) -> Any:
+    """Each chip collects the blocks with ppermute, by their distance to the left."""
+
+    def gather(part: Any) -> Any:
+        me = lax.axis_index("x")
+        rings = [[(chip, (chip + k) % 4) for chip in range(4)] for k in range(4)]
+        came = jax.numpy.stack([lax.ppermute(part, "x", ring) for ring in rings])
+        return came[(me - jax.numpy.arange(4)) % 4]
+
+    return _on_four(gather, x).reshape(16, *x.shape[1:])
+
+
 @independent("reduce_scatter")
 def _(x: Any) -> Any:
     summed = _on_four(lambda part: lax.psum_scatter(part, "x", tiled=True), x)
@@ -72,6 +85,15 @@ def _(x: Any) -> Any:
 @independent("all_gather_matmul")
 def _(x: Any, w: Any) -> Any:
     return np.einsum("mk,kn->mn", np.asarray(x, np.float64), np.asarray(w, np.float64))
+
+
+@independent("reduce_scatter_matmul")
+def _(x: Any, w: Any) -> Any:
+    x, w = (np.asarray(array, np.float64) for array in (x, w))
+    summed = np.zeros((x.shape[0], w.shape[1]))
+    for columns, rows in zip(np.split(x, 4, axis=1), np.split(w, 4), strict=True):
+        summed += np.einsum("mk,kn->mn", columns, rows)
+    return summed
 
 
 @independent("ring_attention")

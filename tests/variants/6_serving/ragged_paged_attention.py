@@ -1,21 +1,11 @@
 """Right kernels of ragged_paged_attention in other styles: see docs/authoring.md."""
 
-# ---- drawn_visits ----
+# ---- from_the_first_token ----
 
-"""Visits from the picture of sequences and blocks; positions counted from the first token.
+"""Positions counted from the first token.
 
 Stars: 3
 """
-
-
-def visits(cu_q_lens, num_seqs, *, bq, V):
-    B = len(cu_q_lens) - 1
-    seq, block = jnp.arange(B)[:, None], jnp.arange(V - B)
-    starts, ends = cu_q_lens[:-1, None], cu_q_lens[1:, None]
-    first, last = jnp.maximum(starts, block * bq), jnp.minimum(ends, (block + 1) * bq)
-    touches = (seq < num_seqs[0]) & (first < last)
-    seqs, blocks = jnp.nonzero(touches, size=V, fill_value=0)
-    return seqs.astype(jnp.int32), blocks.astype(jnp.int32), jnp.sum(touches, dtype=jnp.int32)
 
 
 def ragged_paged_attention_kernel(
