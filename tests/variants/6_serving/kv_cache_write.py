@@ -2,7 +2,7 @@
 
 # ---- reads_the_old_one ----
 
-"""Brings the rows from the old cache, which is the same array, and counts all copies on one semaphore.
+"""Brings the rows from the old cache, the same array, and counts all copies on one semaphore.
 
 Stars: 3
 """
