@@ -94,10 +94,18 @@ def _(lengths: Any, tree: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 @independent("ragged_visits")
-def _(lengths: Any, cu_q_lens: Any, num_seqs: Any, **sizes: int) -> Any:
+def _(
+    lengths: Any,
+    cu_q_lens: Any,
+    num_seqs: Any,
+    *,
+    T: int,
+    bq: int,
+    bkv: int,
+    most: int,  # noqa: N803
+) -> Any:
     """With loops over sequences, their tokens' blocks, and the keys that a block sees."""
     lengths, cu_q_lens = np.asarray(lengths), np.asarray(cu_q_lens)
-    tokens_in_all, bq, bkv, most = (sizes[name] for name in ("T", "bq", "bkv", "most"))
     steps = []
     for seq in range(int(np.asarray(num_seqs)[0])):
         tokens = np.arange(cu_q_lens[seq], cu_q_lens[seq + 1])
@@ -105,6 +113,6 @@ def _(lengths: Any, cu_q_lens: Any, num_seqs: Any, **sizes: int) -> Any:
             position = lengths[seq] - len(tokens) + tokens - cu_q_lens[seq]
             seen = position[tokens // bq == block].max() + 1
             steps += [(seq, block, turn) for turn in range(-(-seen // bkv))]
-    tables = np.zeros((3, (-(-tokens_in_all // bq) + len(lengths)) * most), np.int32)
+    tables = np.zeros((3, (-(-T // bq) + len(lengths)) * most), np.int32)
     tables[:, : len(steps)] = np.array(steps).T
     return (*tables, np.int32(len(steps)))
