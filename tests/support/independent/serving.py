@@ -99,10 +99,10 @@ def _(
     cu_q_lens: Any,
     num_seqs: Any,
     *,
-    T: int,
+    T: int,  # noqa: N803
     bq: int,
     bkv: int,
-    most: int,  # noqa: N803
+    most: int,
 ) -> Any:
     """With loops over sequences, their tokens' blocks, and the keys that a block sees."""
     lengths, cu_q_lens = np.asarray(lengths), np.asarray(cu_q_lens)
