@@ -32,9 +32,9 @@ def hops() -> Picture:
     left, right, across = N - 1, 1, N // 2
     ways = (
         ("06 ring_all_gather: one way", [Sent((N - hop) % N) for hop in range(1, N)], []),
-        ("both ways, whole blocks", [Sent(left), Sent(across)], [Sent(right)]),
+        ("both ways, opposite block whole", [Sent(left), Sent(across)], [Sent(right)]),
         (
-            "both ways, the opposite block in halves",
+            "07 all_gather_both_ways: in halves",
             [Sent(left), Sent(across, 0.5)],
             [Sent(right), Sent(across, 0.5)],
         ),
@@ -102,7 +102,7 @@ def hops() -> Picture:
 
 def credits() -> Picture:
     """Two slots of a chip: when its left neighbour may overwrite them."""
-    sizes = production("9_many_cores/kata_07_reduce_scatter")
+    sizes = production("9_many_cores/kata_08_reduce_scatter")
     quarter = sizes["M"] // N * sizes["N"] * F32
     p = Picture(
         "credits",

@@ -34,7 +34,7 @@ Concept
     A half that you pass on must have arrived, and copies in different directions arrive
     in any order. So each hop and each direction has its own semaphores:
     `send_sems.at[hop, 0]` for copies to the right, `send_sems.at[hop, 1]` for those to the
-    left. A chip should start both copies of a hop before it waits for the second one.
+    left. Start both copies of your block before you wait for one.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape   block

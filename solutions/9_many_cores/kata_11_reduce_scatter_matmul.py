@@ -6,43 +6,37 @@ Goal
     rows. The launch and the barrier are given.
 
 Concept
-    This is the second matrix product of an MLP whose hidden layer is sharded. The sum runs
-    over a sharded axis, so a chip's product with all of its rows is only a partial sum.
-    reduce_scatter can add such partial sums, once all of them exist. Until then, the links
-    are idle:
+    The second matrix product of an MLP is such a product if its hidden layer is sharded.
+    Each chip's product is only a partial sum, of all rows. reduce_scatter can add the
+    partial sums once all of them exist, but until then the links are idle. Yet a hop needs
+    only one quarter of the rows, and the next can be multiplied while that one travels:
 
-        products   # # # # # # # # # # # #
-        links                               x x x   x x x   x x x
+        products   # # #  # # #  # # #  # # #
+        links                                  x x x  x x x  x x x
 
-    But a hop needs only one quarter of the product. The first quarter to send is computed
-    first. While it travels, the chip computes its part of the quarter that is about to
-    arrive, and adds the two when both are there:
+        products   # # #  # # #  # # #  # # #
+        links             x x x  x x x  x x x
+        quarter    left's   ...         own
 
-                             hop 0     hop 1     hop 2
-        products   # # # #   # # # #   # # # #   # # # #
-        links                x x x     x x x     x x x
-                   left's    ...                 own
+    So a chip first multiplies the quarter that it sends first. In each hop, it multiplies
+    the quarter that is about to arrive, and then adds the two. all_gather_matmul is the
+    reverse: its products come after the hops, these come before them. The order of the
+    quarters, the two slots and the credits are those of reduce_scatter.
 
-    all_gather_matmul does the same in reverse. There, each product comes after a hop; here,
-    before one. The order of the quarters, the two slots and the credits are those of
-    reduce_scatter.
+    Sums travel in float32, even if x is in bfloat16: otherwise, each hop would round them.
 
-    A quarter travels in float32, even if x is in bfloat16. If each hop rounded the sum,
-    the result would have four roundings instead of one.
-
-    Does a product hide a hop? A hop brings 4 bytes for each element of a quarter. For each
-    element, the chip adds K / 4 products. So only the number of columns per chip matters.
-    One link of a v5e moves 50 GB/s in each direction, and the matrix unit computes 197
-    Tflop/s in bfloat16: from 7880 columns per chip on, a hop takes less time than the product
-    that hides it. For M = 8192, N = 2048, and 8192 columns of x per chip:
+    Does a product hide a hop? A hop brings 4 bytes for each element of a quarter, and the
+    chip adds K / 4 products for it. So only the number of columns per chip matters. One
+    link of a v5e moves 50 GB/s in each direction, and the matrix unit computes 197 Tflop/s
+    in bfloat16: from 7880 columns on, a hop takes less time than the product that hides
+    it. For M = 8192, N = 2048, and 8192 columns of x per chip:
 
         a hop over the link                 16 MiB                  0.34 ms
         a product                           69 Gflop                0.35 ms
         4 products, and then 3 hops                                 2.40 ms
         a product, then 3 that hide 3 hops                          1.40 ms
 
-    The kata's arrays fit into VMEM. At the sizes above, they are in HBM, and a pipeline
-    multiplies and adds them block by block.
+    The kata's arrays fit into VMEM. At these sizes, a pipeline would read them from HBM.
 
 Shapes
     name         dtype[dims]          memory space   Ref's shape        block
