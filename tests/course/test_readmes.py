@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from grader.exercise.catalog import SOLUTIONS, Kata, katas
 from grader.exercise.readmes import template_leftovers
 from tests.support.repositories import ROOT
 
+PAGES = (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("katas/**/README.md"))
 TRACKS = tuple(dict.fromkeys(kata.track for kata in katas(ROOT, SOLUTIONS)))
 
 
@@ -32,6 +34,27 @@ def test_the_tracks_are_listed(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8")
     assert "<!-- BEGIN TRACKS" in text
     assert all(f"[{track}](" in text for track in TRACKS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_number_beside_a_name_is_its_own(page: Path) -> None:
+    ours = katas(ROOT, SOLUTIONS)
+    numbers = {kata.name: f"{kata.track.split('_')[0]}.{kata.number}" for kata in ours}
+    beside = re.findall(r"`(\w+)`(?: |, | \()(\d+\.\d\d)\b", page.read_text(encoding="utf-8"))
+    wrong = {name: said for name, said in beside if numbers.get(name, said) != said}
+    assert not wrong, f"{page}: the numbers now are {({name: numbers[name] for name in wrong})}"
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_each_number_is_in_one_chapter_of_the_story(track: str) -> None:
+    text = readmes.readme_of(ROOT, track).read_text(encoding="utf-8")
+    heading = r"^(?:### [^(\n]+|\*\*[^*\n]+\*\*) \((\d\d[^)\n]*)\)"
+    told = []
+    for chapter in re.findall(heading, text, re.MULTILINE):
+        for first, last in re.findall(r"(\d\d)(?: to (\d\d))?", chapter):
+            told += range(int(first), int(last or first) + 1)
+    ours = [kata for kata in katas(ROOT, SOLUTIONS) if kata.track == track]
+    assert sorted(told) == list(range(1, len(ours) + 1))
 
 
 def test_nothing_is_left_of_the_template() -> None:
