@@ -3,10 +3,10 @@
 Goal
     Write the body of a kernel that adds two vectors. The launch is given: it
     cuts the vectors into blocks of bn elements and runs your body once for each
-    block. Read the launch closely: in kata 06 you write one yourself.
+    block. Read the launch closely: in launch_vector_add you write one yourself.
 
 Concept
-    In kata 01 the whole vector was in VMEM. A long vector does not fit: a TPU
+    In constant_add the whole vector was in VMEM. A long vector does not fit: a TPU
     v5e has 16 GiB of HBM, but by default the compiler gives a kernel only 16 MiB
     of VMEM, and x, y and x + y take 24 MiB if each has 2**21 float32 numbers.
     So the launch divides the work into *grid steps*, with two arguments:
@@ -86,7 +86,7 @@ def tiled_vector_add(
         ],
         out_specs=pl.BlockSpec((bn,), lambda i: (i,)),  # o_ref: becomes block i of the result
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),  # the whole result, in HBM
-        # No step needs another step's result, so they may run in any order (more in kata 06).
+        # No step needs another's result, so they may run in any order: see launch_vector_add.
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
     )(x, y)
 

@@ -21,7 +21,7 @@ Concept
                            +---+---+
         your BlockSpecs do this              your body does this
 
-    In kata 04, x and the result had the same blocks, and each step wrote the
+    In scale_2d, x and the result had the same blocks, and each step wrote the
     block that it had read. Here the two Refs of a step differ both in shape and in
     their place in HBM. x_ref is (bm, bn). What shape is its transpose, and which
     block of the result is it?

@@ -33,7 +33,7 @@ Concept
     twice for p, since copies overlap with work. In float32, x - c and its exponentials
     take 2000 KiB each, of which the compiler keeps one. So the 16 MiB that a kernel gets
     have room for 32 rows of 32000 words, or for 8 rows of 131072. (Longer rows have to be
-    cut into blocks. Track 3 does that in kata 02, and better in 03.)
+    cut into blocks. tiled_softmax does that, and online_softmax better.)
 
     The block is as wide as x, which is legal for any N. 32000 is 250 * 128, but with
     1000 columns, the last register of a row uses 104 lanes. The compiler keeps the

@@ -20,8 +20,8 @@ Concept
                                           | halo|   own rows      |      block 2
                                           +-----+-----------------+
 
-    Block indices can't express that. For a dimension `pl.Element(size)`, the index map
-    returns the first *element*. If one dimension of a block is an Element, all are:
+    As in conv2d, block indices can't express that, and all dimensions of the block are
+    Elements, whose index map returns the first *element*:
 
         pl.BlockSpec((pl.Element(1), pl.Element(rows), ...), lambda b, i, j: (b, <row>, ...))
 
@@ -56,7 +56,7 @@ Shapes
 Try
     pytest -k causal_conv1d         stuck?  kata hint causal_conv1d
 
-Needs     refs_and_slices, rms_norm
+Needs     conv2d, promised_alignment
 Read on   Mamba, https://arxiv.org/abs/2312.00752
 """
 

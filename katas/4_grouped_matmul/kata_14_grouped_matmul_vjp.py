@@ -173,7 +173,7 @@ def grouped_matmul_vjp_inputs(key, *, M, K, N, G, tm, pattern, dtype):
 
 
 def group_metadata(group_sizes, *, M, tm, visit_empty_groups=False):
-    """List the group and tile of each visit. Given: kata 07's; it can also visit empty groups."""
+    """List the group and tile of each visit, like group_metadata, or also of empty groups."""
     G, T = len(group_sizes), M // tm
     group_offsets = jnp.cumulative_sum(group_sizes, include_initial=True)
     starts, ends = group_offsets[:-1], group_offsets[1:]

@@ -82,7 +82,7 @@ def nested_pipeline(
             i, j = pl.program_id(0), pl.program_id(1)
             # BEGIN SOLUTION
             raise NotImplementedError(
-                "sum the products of pieces in acc_ref, in a pipeline over the pieces of x_hbm and y_hbm; store o_ref"
+                "sum the products of pieces in acc_ref, by a pipeline over x_hbm and y_hbm; store o_ref"
             )
             # END SOLUTION
 

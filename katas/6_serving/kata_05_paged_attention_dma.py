@@ -1,10 +1,10 @@
 """Attend to pages that the kernel copies itself, several in a step.
 
 Goal
-    The task is that of kata 04, with small pages: sequence b has lengths[b] keys, possibly
-    none, and table[b] names its pages. k and v are in HBM. For one sequence, write the loop
-    that copies its pages, c at a time, to two slots, and attends to them. `attend_up_to`,
-    which processes c * P keys, is given.
+    The task is that of paged_attention_index_map, with small pages: sequence b has lengths[b]
+    keys, possibly none, and table[b] names its pages. k and v are in HBM. For one sequence,
+    write the loop that copies its pages, c at a time, to two slots, and attends to them.
+    `attend_up_to`, which processes c * P keys, is given.
 
 Concept
     A page of 16 keys is 32 KiB. As a block, each page would need its own grid step, and kata

@@ -6,8 +6,8 @@ Goal
     still lack the third star: then `kata cost launch_matmul` says what to try.
 
 Concept
-    In kata 06 you answered the six questions of a launch. A kernel with scratch
-    adds a seventh, and one of the six has a harder answer now.
+    In launch_vector_add you answered the six questions of a launch. A kernel with
+    scratch adds a seventh, and one of the six has a harder answer now.
 
     *What other memory does the body need?* The list scratch_shapes describes
     it: `pltpu.VMEM((8, 128), jnp.int32)`, for example, is an array of 8 x 128

@@ -6,7 +6,7 @@ Goal
     `jax.vjp` and grades the whole: y, dx and dw.
 
 Concept
-    In the notation of kata 01, s = 1 / sqrt(mean of x**2 + EPS) for each row, and
+    In the notation of rms_norm, s = 1 / sqrt(mean of x**2 + EPS) for each row, and
     n = x * s, the normalized row. The result is n * w. Then, row by row,
 
         dw = sum of dy * n       over all rows of x
@@ -30,7 +30,7 @@ Concept
     which something is summed must be "arbitrary", even if the other result doesn't need
     that. "arbitrary" is the default.
 
-    Unlike in kata 01, the edge matters here. Rows past the end of x are garbage in x
+    Unlike in rms_norm, the edge matters here. Rows past the end of x are garbage in x
     and in dy. Their dx is cut off. But dw is a sum over rows.
 
     For 8190 x 4096 in bfloat16, the backward kernel moves three arrays, 192 MiB, which
@@ -131,7 +131,7 @@ def rms_norm_backward(
 
 
 def normalized_fwd(x, w, bm):
-    """The forward rule: the result, and the residuals (kata 05 is about these)."""
+    """The forward rule: the result, and the residuals (softmax_backward is about these)."""
     return normalized(x, w, bm), (x, w)
 
 
@@ -142,14 +142,14 @@ def normalized_bwd(bm, residuals, dy):
 
 
 def rms_norm_kernel(x_ref, w_ref, o_ref):
-    """A solution of kata 01."""
+    """A solution of rms_norm."""
     x = x_ref[...].astype(jnp.float32)
     mean = jnp.mean(x * x, axis=1, keepdims=True)
     o_ref[...] = (x * jax.lax.rsqrt(mean + EPS) * w_ref[...]).astype(o_ref.dtype)
 
 
 def normalized(x, w, bm):
-    """The forward pass: the launch of kata 01."""
+    """The forward pass: the launch of rms_norm."""
     M, N = x.shape
     rows = pl.BlockSpec((bm, N), lambda i: (i, 0))
     return pl.pallas_call(

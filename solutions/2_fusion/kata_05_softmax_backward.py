@@ -137,7 +137,7 @@ def by_rows(kernel, bm, *arrays):
 
 
 def row_softmax_kernel(x_ref, p_ref):
-    """A solution of kata 04."""
+    """A solution of row_softmax."""
     x = x_ref[...].astype(jnp.float32)
     e = jnp.exp(x - jnp.max(x, axis=1, keepdims=True))
     p_ref[...] = (e / jnp.sum(e, axis=1, keepdims=True)).astype(p_ref.dtype)

@@ -36,7 +36,7 @@ Concept
 
         default      1 pass     x rounded to 8 bits        340 µs
         "highest"    6 passes   all 24 bits                442 µs
-        what HBM alone would take, 256 MiB                 328 µs
+        what HBM alone would take, 256 MiB                 327 µs
 
     These are predictions for x[8192, 4090]. XLA compiles jnp.cumsum to ten loops. They
     move 1925 MiB, which alone takes 2465 µs.

@@ -21,10 +21,10 @@ Concept
     Their partial masks have the scores' layout, (bq, bkv). So a model makes two sets of
     tables for a mask, not three.
 
-    Compared with kata 16, arrays have changed sides again. q, do, lse, delta and dq
-    stay the same for a whole row. k and v follow data_next, and the mask follows mask_next.
-    lse and delta have one number per query, so each of the N heads has its own.
-    There are only K heads of keys and values.
+    Compared with splash_backward_dkv, arrays have changed sides again. q, do, lse,
+    delta and dq stay the same for a whole row. k and v follow data_next, and the mask
+    follows mask_next. lse and delta have one number per query, so each of the N heads
+    has its own. There are only K heads of keys and values.
 
     A masked score must not contribute. In the forward pass, you replaced it by a large
     negative number, whose exp is 0. The same helps here: where p is 0, so is

@@ -27,8 +27,8 @@ Concept
     empty group begins where it ends. The CSR format for sparse matrices uses
     the same kind of list and calls it the row pointers.
 
-    In each visit, the kernel's body reads two of the offsets, so that it stores only
-    the group's own rows (masked_store, kata 08). Group 1 has rows in three tiles:
+    In each visit, the kernel's body reads two of the offsets, so that it stores
+    only the group's own rows (masked_store). Group 1 has rows in three tiles:
 
         rows of the tile      0  1  2  3 |  4  5  6  7 |  8  9 10 11
         3 <= row < 9                   x |  x  x  x  x |  x

@@ -97,40 +97,17 @@ def ragged_paged_attention_kernel(
     lengths_ref, tables_ref, cu_q_lens_ref, seqs_ref, blocks_ref, turns_ref,
     q_ref, pages_hbm, o_ref, kv_ref, sems, m_ref, l_ref, acc_ref, *, R,
 ):  # fmt: skip
-    bq = q_ref.shape[1] // R
-    _, pages, _, _, page, D = kv_ref.shape
-    bkv = pages * page
-    step, steps = pl.program_id(0), pl.num_programs(0)
-    seq, block, turn, slot = seqs_ref[step], blocks_ref[step], turns_ref[step], step % 2
-
-    def end_of(step):
-        end = cu_q_lens_ref[seqs_ref[step] + 1]
-        return keys(lengths_ref[seqs_ref[step]], end, blocks_ref[step], bq)
-
-    def copies(step, act):
-        first = turns_ref[step] * pages
-
-        @pl.loop(0, jnp.minimum(pl.cdiv(end_of(step), page) - first, pages))
-        def _(i):
-            source = pages_hbm.at[tables_ref[seqs_ref[step], first + i]]
-            act(pltpu.make_async_copy(source, kv_ref.at[step % 2, i], sems.at[step % 2]))
-
-    @pl.when(step == 0)
-    def _():
-        copies(0, lambda copy: copy.start())
-
-    @pl.when(step + 1 < steps)
-    def _():
-        copies(step + 1, lambda copy: copy.start())
-
-    copies(step, lambda copy: copy.wait())
+    bq, D, step = q_ref.shape[1] // R, q_ref.shape[2], pl.program_id(0)
+    seq, block, turn = seqs_ref[step], blocks_ref[step], turns_ref[step]
+    tables = (lengths_ref, tables_ref, cu_q_lens_ref, seqs_ref, blocks_ref, turns_ref)
+    end = bring_pages(*tables, pages_hbm, kv_ref, sems, bq=bq)  # rows of k and v that it sees
 
     @pl.when(turn == 0)
     def _():
         clear(m_ref, l_ref, acc_ref)
 
-    k, v = (of_heads(kv_ref[slot, :, n]) for n in range(2))
-    end = end_of(step) - turn * bkv  # how many rows of k and v this visit sees
+    k, v = (of_heads(kv_ref[step % 2, :, n]) for n in range(2))
+    bkv = k.shape[1]
     # BEGIN SOLUTION
     token = block * bq + jax.lax.broadcasted_iota(jnp.int32, (bq * R, 1), 0) // R
     position = lengths_ref[seq] - cu_q_lens_ref[seq + 1] + token
@@ -200,6 +177,41 @@ def visits(cu_q_lens, num_seqs, *, bq, V):
     seqs = jnp.repeat(jnp.arange(len(starts)), blocks, total_repeat_length=V)
     earlier = jnp.cumsum(blocks) - blocks
     return seqs, starts[seqs] // bq + jnp.arange(V) - earlier[seqs], jnp.sum(blocks)
+
+
+def bring_pages(
+    lengths_ref, tables_ref, cu_q_lens_ref, seqs_ref, blocks_ref, turns_ref,
+    pages_hbm, kv_ref, sems, *, bq,
+):  # fmt: skip
+    """Wait for the pages of this step, and start to copy those of the next one.
+
+    Returns how many rows of this turn's keys the last token of the visit sees; int32 scalar.
+    """
+    _, pages, _, _, page, _ = kv_ref.shape
+    step, steps = pl.program_id(0), pl.num_programs(0)
+
+    def end_of(step):
+        end = cu_q_lens_ref[seqs_ref[step] + 1]
+        return keys(lengths_ref[seqs_ref[step]], end, blocks_ref[step], bq)
+
+    def copies(step, act):
+        first = turns_ref[step] * pages
+
+        @pl.loop(0, jnp.minimum(pl.cdiv(end_of(step), page) - first, pages))
+        def _(i):
+            source = pages_hbm.at[tables_ref[seqs_ref[step], first + i]]
+            act(pltpu.make_async_copy(source, kv_ref.at[step % 2, i], sems.at[step % 2]))
+
+    @pl.when(step == 0)
+    def _():
+        copies(0, lambda copy: copy.start())
+
+    @pl.when(step + 1 < steps)
+    def _():
+        copies(step + 1, lambda copy: copy.start())
+
+    copies(step, lambda copy: copy.wait())
+    return end_of(step) - turns_ref[step] * pages * page
 
 
 def keys(length, q_end, block, bq):

@@ -1,17 +1,16 @@
 """Attend to pages of 8-bit keys and values, with a scale for each page and head.
 
 Goal
-    The cache of kata 05 in 8 bits: k and v are int8 or float8_e4m3fn. The keys and values
-    that they represent are k[n, g] * scales[n, g, 0] and v[n, g] * scales[n, g, 1], for page
-    n and head g. The copies and their loop are those of kata 05. Write the copy of a page's
-    scales, and `attend`, using `product` and `softmax_step` below.
+    The cache of paged_attention_dma in 8 bits: k and v are int8 or float8_e4m3fn, and
+    represent k[n, g] * scales[n, g, 0] and v[n, g] * scales[n, g, 1], for page n and head g.
+    The loop of copies is given. Write the copy of a page's scales, and `attend`, using
+    `product` and `softmax_step` below.
 
 Concept
     Decoding is bound by the bytes of the cache, and 8-bit numbers halve those of bfloat16.
     One scale for the whole cache would be too coarse: a single large value would make all
-    others small. A scale for each page and head is 0.02 % of the numbers' bytes, or 1.6 % as
-    HBM stores it: [8, 2] is padded to [8, 128]. And a new page doesn't require other pages to
-    be quantised again.
+    others small. A scale for each page and head is 0.02 % of the numbers' bytes (1.6 % as HBM
+    pads it, from [8, 2] to [8, 128]), and a new page doesn't change the scales of others.
 
     Where is the scale applied? Within a page and a head it is one number, so it can be
     factored out of a product:

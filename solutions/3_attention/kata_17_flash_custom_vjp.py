@@ -42,7 +42,7 @@ Concept
 
     XLA compiles any other operation in the rules, with its own traffic to HBM.
 
-    You know these kernels. Here they have a causal mask, as in kata 06: blocks
+    You know these kernels. Here they have a causal mask, as in causal_flash: blocks
     above the diagonal are neither computed nor fetched. Note which steps
     flash_dkv skips: only *later* queries see a block of keys, so its first steps
     do nothing.
@@ -106,18 +106,19 @@ def attention(q, k, v, bq, bkv):
 def attention_fwd(q, k, v, bq, bkv):
     """The forward rule: the result of `attention`, and the residuals."""
     # BEGIN SOLUTION
-    raise NotImplementedError(
-        "run flash_forward; return its result, and a tuple of the arrays that the backward rule needs"
-    )
+    o, lse = flash_forward(q, k, v, bq, bkv)
+    return o, (q, k, v, o, lse)
     # END SOLUTION
 
 
 def attention_bwd(bq, bkv, residuals, do):
     """The backward rule: the gradients for the array arguments of `attention`."""
     # BEGIN SOLUTION
-    raise NotImplementedError(
-        "run the three backward kernels on the residuals and do; return the gradients for q, k and v"
-    )
+    q, k, v, o, lse = residuals
+    delta = flash_delta(o, do, bq)
+    dq = flash_dq(q, k, v, do, lse, delta, bq, bkv)
+    dk, dv = flash_dkv(q, k, v, do, lse, delta, bq, bkv)
+    return dq, dk, dv
     # END SOLUTION
 
 
@@ -137,9 +138,8 @@ def flash_custom_vjp(
 ]:
     """Return o, and the gradients of jax.vjp for the cotangent do: dq, dk and dv."""
     # BEGIN SOLUTION
-    raise NotImplementedError(
-        "make `attention` differentiable: custom_vjp, the arguments that have no gradient, and both rules"
-    )
+    differentiable = jax.custom_vjp(attention, nondiff_argnums=(3, 4))
+    differentiable.defvjp(attention_fwd, attention_bwd)
     # END SOLUTION
     o, backward = jax.vjp(lambda q, k, v: differentiable(q, k, v, bq, bkv), q, k, v)
     return o, *backward(do)
@@ -262,7 +262,7 @@ def flash_forward(q, k, v, bq, bkv):
     )(q, k, v)
 
 
-# ---- Backward: delta, kata 12. Grid (B, N, i). ----
+# ---- Backward: flash_backward_delta. Grid (B, N, i). ----
 
 
 def delta_kernel(o_ref, do_ref, delta_ref):
@@ -285,7 +285,7 @@ def flash_delta(o, do, bq):
     )(o, do)
 
 
-# ---- Backward: dq, kata 13. Grid (B, N, i, j). ----
+# ---- Backward: flash_backward_dq. Grid (B, N, i, j). ----
 
 
 def dq_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dq_ref, acc_ref):
@@ -328,7 +328,7 @@ def flash_dq(q, k, v, do, lse, delta, bq, bkv):
     )(q, k, v, do, lse, delta)
 
 
-# ---- Backward: dk and dv, kata 14. Grid (B, N, j, i). ----
+# ---- Backward: flash_backward_dkv. Grid (B, N, j, i). ----
 
 
 def dkv_kernel(q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, dk_ref, dv_ref, dk_acc, dv_acc):

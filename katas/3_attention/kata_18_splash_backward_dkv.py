@@ -1,8 +1,8 @@
 """Compute dk and dv from only the blocks that a sparse mask allows.
 
 Goal
-    Write the kernel and the BlockSpecs of kata 14 for a mask that leaves most
-    blocks empty. Empty blocks must cost no matmul and no copy. The tables, the
+    Write the kernel and the BlockSpecs of flash_backward_dkv for a mask that leaves
+    most blocks empty. Empty blocks must cost no matmul and no copy. The tables, the
     arithmetic of one block, and the rest of the launch are given.
 
 Concept
@@ -38,7 +38,7 @@ Concept
     zero, and the kernel has to write them.
 
     For T = S = 4096, a causal mask, 8 heads of 128 and blocks of 512, the predicted
-    times on a v5e are 0.84 ms for kata 14, 0.61 ms for this kernel, 0.65 ms for JAX's.
+    times on a v5e: 0.84 ms for flash_backward_dkv, 0.61 ms here, 0.65 ms for JAX's.
 
 Shapes
     name                           dtype[dims]           memory space   Ref's shape   block
@@ -112,27 +112,9 @@ def splash_backward_dkv_kernel(
     scale = q_ref.shape[1] ** -0.5
 
     # BEGIN SOLUTION
-    j, step = pl.program_id(2), pl.program_id(3)
-    kind = block_mask_ref[j, step]
-
-    @pl.when(step == 0)
-    def _():
-        dk_acc[...] = jnp.zeros_like(dk_acc)
-        dv_acc[...] = jnp.zeros_like(dv_acc)
-
-    @pl.when(kind == 2)
-    def _():
-        add_block(False, *refs)
-
-    @pl.when(kind == 1)
-    def _():
-        add_block(True, *refs)
-
-    @pl.when(step == pl.num_programs(3) - 1)
-    def _():
-        dk_ref[...] = (dk_acc[...] * scale).astype(dk_ref.dtype)
-        dv_ref[...] = dv_acc[...].astype(dv_ref.dtype)
-
+    raise NotImplementedError(
+        "clear the sums; add blocks by their kind, masked or not; store the sums, even if there was nothing to add"
+    )
     # END SOLUTION
 
 
@@ -153,23 +135,9 @@ def splash_backward_dkv(
     _, bkv, bq = partial_masks.shape
     rows, steps = block_mask.shape
     # BEGIN SOLUTION
-
-    def q_index(b, n, j, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return b, n, data_next_ref[j, step], 0
-
-    def kv_index(b, n, j, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return b, n, j, 0
-
-    def row_index(b, n, j, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return b, n, 0, data_next_ref[j, step]
-
-    def mask_index(b, n, j, step, block_mask_ref, data_next_ref, mask_next_ref):
-        return mask_next_ref[j, step], 0, 0
-
-    q_spec = pl.BlockSpec((None, None, bq, H), q_index)
-    kv_spec = pl.BlockSpec((None, None, bkv, H), kv_index)
-    row_spec = pl.BlockSpec((None, None, 1, bq), row_index)
-    mask_spec = pl.BlockSpec((None, bkv, bq), mask_index)
+    raise NotImplementedError(
+        "write index maps and BlockSpecs that read the tables: q_spec, kv_spec, row_spec and mask_spec"
+    )
     # END SOLUTION
     dk, dv = pl.pallas_call(
         splash_backward_dkv_kernel,
@@ -274,7 +242,7 @@ def dot(a, b, dims=(((1,), (0,)), ((), ()))):
 
 
 def add_block(masked, q_ref, k_ref, v_ref, do_ref, lse_ref, delta_ref, mask_ref, dk_acc, dv_acc):
-    """Add one block to the two sums, as in kata 14; if `masked`, apply mask_ref."""
+    """Add one block to the two sums, as in flash_backward_dkv; if `masked`, apply mask_ref."""
     last_of_both = (((1,), (1,)), ((), ()))
     s_t = dot(k_ref[...], q_ref[...], last_of_both) * q_ref.shape[1] ** -0.5
     if masked:
