@@ -74,6 +74,7 @@ def constant_add(x: Float[Array, "N"]) -> Float[Array, "N"]:
     return pl.pallas_call(
         constant_add_kernel,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
+        name="constant_add",
     )(x)
 
 

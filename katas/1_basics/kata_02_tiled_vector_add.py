@@ -88,6 +88,7 @@ def tiled_vector_add(
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),  # the whole result, in HBM
         # No step needs another's result, so they may run in any order: see launch_vector_add.
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="tiled_vector_add",
     )(x, y)
 
 

@@ -98,6 +98,7 @@ def reversed_blocks(x: Float[Array, "N"], *, bn: int = 65536) -> Float[Array, "N
         out_specs=pl.BlockSpec((bn,), o_index),
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="reversed_blocks",
     )(x)
 
 

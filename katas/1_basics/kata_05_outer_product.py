@@ -94,6 +94,7 @@ def outer_product(
         out_specs=o_spec,
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="outer_product",
     )(x, y)
 
 

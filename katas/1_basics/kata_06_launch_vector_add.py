@@ -15,6 +15,7 @@ Concept
             out_specs=...,      which block of the result does a step write?
             out_shape=...,      what are the shape and dtype of the whole result?
             compiler_params=..., what may the compiler assume?
+            name="...",         how is it called in a profile? (optional)
         )(x, y, z)              the operands, in the order of in_specs
 
     The kernel's parameters follow the same order: a Ref for each operand, then
@@ -42,9 +43,7 @@ Concept
 
         bn       1024     8192     65536    262144     limit set by HBM
         time     319 µs   45 µs    16 µs    16 µs      15 µs
-        VMEM     24 KiB   192 KiB  1.5 MiB  6 MiB
-
-    The VMEM is for 3 Refs with 2 buffers each.
+        VMEM     24 KiB   192 KiB  1.5 MiB  6 MiB      (3 Refs with 2 buffers each)
 
 Shapes
     name    dtype[dims]   memory space   Ref's shape   block

@@ -93,6 +93,7 @@ def blocked_transpose(
         out_specs=o_spec,
         out_shape=jax.ShapeDtypeStruct((N, M), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="blocked_transpose",
     )(x)
 
 

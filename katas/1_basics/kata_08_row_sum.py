@@ -86,6 +86,7 @@ def row_sum(x: Float[Array, "M N"], *, bm: int = 256, bn: int = 1024) -> Float32
         out_specs=pl.BlockSpec((bm, 1), lambda i, j: (i, 0)),
         out_shape=jax.ShapeDtypeStruct((M, 1), jnp.float32),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="row_sum",
     )(x)
 
 

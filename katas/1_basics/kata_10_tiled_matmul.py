@@ -99,6 +99,7 @@ def tiled_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="tiled_matmul",
     )(x, y)
 
 

@@ -136,6 +136,7 @@ def by_rows(kernel, bm, *arrays):
         out_specs=rows,
         out_shape=jax.ShapeDtypeStruct((M, N), arrays[0].dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="by_rows",
     )(*arrays)
 
 

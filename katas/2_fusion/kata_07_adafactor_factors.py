@@ -104,6 +104,7 @@ def adafactor_factors(
             jax.ShapeDtypeStruct((1, N), jnp.float32),
         ),
         compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
+        name="adafactor_factors",
     )(g)
 
 

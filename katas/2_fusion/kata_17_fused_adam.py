@@ -119,6 +119,7 @@ def fused_adam(
         out_shape=(jax.ShapeDtypeStruct(p.shape, p.dtype),) * 3,
         input_output_aliases=aliases,
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="fused_adam",
     )(p, g, m, v, numbers)
 
 

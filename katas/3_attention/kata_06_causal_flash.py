@@ -134,6 +134,7 @@ def causal_flash(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="causal_flash",
     )(q, k, v)
 
 

@@ -113,6 +113,7 @@ def splash_attention(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="splash_attention",
     )(block_mask, data_next, mask_next, q, k, v, partial_masks)
 
 

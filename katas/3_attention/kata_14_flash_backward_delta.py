@@ -98,6 +98,7 @@ def flash_backward_delta(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel")
         ),
+        name="flash_backward_delta",
     )(o, do)
 
 

@@ -128,6 +128,7 @@ def flash_backward_dkv(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="flash_backward_dkv",
     )(q, k, v, do, lse, delta)
     return dk, dv
 

@@ -166,6 +166,7 @@ def splash_backward_dq(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="splash_backward_dq",
     )(block_mask, data_next, mask_next, q, k, v, do, lse, delta, partial_masks)
 
 

@@ -119,6 +119,7 @@ def permuted_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="permuted_matmul",
     )(order, x, w)
 
 

@@ -127,6 +127,7 @@ def transposed_grouped_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="transposed_grouped_matmul",
     )(group_offsets, group_ids, m_tile_ids, x, dy)
 
 

@@ -90,6 +90,7 @@ def memory_spaces(x: Float[Array, "M N"], *, bm: int = 256) -> Float[Array, "M N
         functools.partial(memory_spaces_kernel, bm=bm),
         out_type=jax.ShapeDtypeStruct((M, N // 2), x.dtype),
         mesh=one_core(),
+        name="memory_spaces",
     )(x)
 
 

@@ -99,6 +99,7 @@ def ring_of_slots(
             pltpu.VMEM((slots, bm, N), x.dtype),
             pltpu.SemaphoreType.DMA((2, slots)),
         ],
+        name="ring_of_slots",
     )(x, p)
 
 

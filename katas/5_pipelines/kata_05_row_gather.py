@@ -98,6 +98,7 @@ def row_gather(
         ),
         out_shape=jax.ShapeDtypeStruct((B, S, lanes), table.dtype),
         compiler_params=pltpu.CompilerParams(disable_bounds_checks=True),
+        name="row_gather",
     )(ids, table)
 
 

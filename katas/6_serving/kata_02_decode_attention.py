@@ -125,6 +125,7 @@ def decode_attention(
         ),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="decode_attention",
     )(lengths, q, k, v)
 
 

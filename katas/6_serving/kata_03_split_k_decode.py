@@ -128,6 +128,7 @@ def split_k_decode(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="split_k_decode",
     )(lengths, q, k, v)
     return pl.pallas_call(
         merge_kernel,
@@ -138,6 +139,7 @@ def split_k_decode(
         out_specs=pl.BlockSpec((None, G, R, D), lambda b: (b, 0, 0, 0)),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="merge",
     )(parts, lses)
 
 

@@ -116,6 +116,7 @@ def wgmma_matmul(
         ),
         grid=(M // bm, N // bn),
         grid_names=("i", "j"),
+        name="wgmma_matmul",
     )(a, b)
 
 

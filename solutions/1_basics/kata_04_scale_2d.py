@@ -91,6 +91,7 @@ def scale_2d(x: Float[Array, "M N"], *, bm: int = 256, bn: int = 512) -> Float[A
         out_specs=block,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="scale_2d",
     )(x)
 
 

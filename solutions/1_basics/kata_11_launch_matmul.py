@@ -103,6 +103,7 @@ def launch_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="launch_matmul",
     )(x, y)
     # END SOLUTION
 

@@ -109,6 +109,7 @@ def batched_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="batched_matmul",
     )(x, y)
 
 

@@ -119,6 +119,7 @@ def fused_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="fused_matmul",
     )(x, w, bias)
 
 

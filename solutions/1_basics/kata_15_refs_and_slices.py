@@ -100,6 +100,7 @@ def refs_and_slices(
         out_specs=pl.BlockSpec((bm, bn), lambda i, j: (i, j)),
         out_shape=jax.ShapeDtypeStruct((M, N // 2), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="refs_and_slices",
     )(starts, x)
 
 

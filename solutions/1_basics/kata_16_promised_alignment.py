@@ -98,6 +98,7 @@ def promised_alignment(
         out_specs=pl.BlockSpec((bm, W), lambda i: (i, 0)),
         out_shape=jax.ShapeDtypeStruct((M, W), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="promised_alignment",
     )(starts, x)
 
 

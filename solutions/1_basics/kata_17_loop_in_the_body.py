@@ -108,6 +108,7 @@ def loop_in_the_body(
         out_shape=jax.ShapeDtypeStruct((T, B, D), x.dtype),
         scratch_shapes=[pltpu.VMEM((B, bd), jnp.float32)],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="loop_in_the_body",
     )(x)
 
 

@@ -108,6 +108,7 @@ def two_memories(
         out_specs=out_specs,
         out_shape=out_shape,
         compiler_params=pltpu.CompilerParams(dimension_semantics=dimension_semantics),
+        name="two_memories",
     )(scale, x)
 
 

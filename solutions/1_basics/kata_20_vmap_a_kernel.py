@@ -87,6 +87,7 @@ def layer(x, w, bias, *, bm):
         out_specs=pl.BlockSpec((bm, N), lambda i: (i, 0)),
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="layer",
     )(x, w, bias)
     # END SOLUTION
 

@@ -142,7 +142,9 @@ def linear_cross_entropy(
         out_shape=[jax.ShapeDtypeStruct((1, T), jnp.float32)] * 2,
         scratch_shapes=[pltpu.VMEM((1, bt), jnp.float32)] * 3,
         compiler_params=pltpu.CompilerParams(
-            dimension_semantics=("parallel", "arbitrary"), vmem_limit_bytes=32 * 2**20
+            dimension_semantics=("parallel", "arbitrary"),
+            # A kernel gets 16 MiB of a v5e's 128 MiB of VMEM, unless it asks for more.
+            vmem_limit_bytes=32 * 2**20,
         ),
         name="linear_cross_entropy",
     )(x, w, labels)

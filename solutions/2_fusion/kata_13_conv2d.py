@@ -101,6 +101,7 @@ def conv2d(
         out_specs=pl.BlockSpec((1, bh, Q, F), lambda b, i: (b, i, 0, 0)),
         out_shape=jax.ShapeDtypeStruct((B, P, Q, F), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="conv2d",
     )(x, w)
 
 

@@ -108,6 +108,7 @@ def rope(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel")
         ),
+        name="rope",
     )(x, cos, sin)
 
 

@@ -106,6 +106,7 @@ def top_k_route(
             jax.ShapeDtypeStruct((K, T), jnp.int32),
         ),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="top_k_route",
     )(logits)
 
 

@@ -105,6 +105,7 @@ def grouped_query_attention(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="grouped_query_attention",
     )(q, k, v)
 
 

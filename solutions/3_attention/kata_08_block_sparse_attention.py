@@ -144,6 +144,7 @@ def block_sparse_attention(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="block_sparse_attention",
     )(block_mask, q, k, v, mask)
 
 

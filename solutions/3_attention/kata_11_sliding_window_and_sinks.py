@@ -175,6 +175,7 @@ def sliding_window_and_sinks(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="sliding_window_and_sinks",
     )(q, k, v)
 
 

@@ -131,6 +131,7 @@ def flash_backward_dq(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="flash_backward_dq",
     )(q, k, v, do, lse, delta)
 
 

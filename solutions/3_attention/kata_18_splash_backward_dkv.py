@@ -187,6 +187,7 @@ def splash_backward_dkv(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
+        name="splash_backward_dkv",
     )(block_mask, data_next, mask_next, q, k, v, do, lse, delta, partial_masks)
     return dk, dv
 

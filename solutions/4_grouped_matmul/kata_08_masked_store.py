@@ -119,6 +119,7 @@ def masked_store(
         ),
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="masked_store",
     )(group_offsets, group_ids, m_tile_ids, x, bias)
 
 

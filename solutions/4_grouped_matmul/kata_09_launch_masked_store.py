@@ -121,6 +121,7 @@ def launch_masked_store(
         ),
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="launch_masked_store",
     )(group_offsets, group_ids, m_tile_ids, x, bias)
     # END SOLUTION
 

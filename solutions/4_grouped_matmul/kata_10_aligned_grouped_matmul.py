@@ -121,6 +121,7 @@ def aligned_grouped_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="aligned_grouped_matmul",
     )(x, w)
 
 

@@ -134,6 +134,7 @@ def ragged_grouped_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
+        name="ragged_grouped_matmul",
     )(group_offsets, group_ids, m_tile_ids, x, w)
 
 

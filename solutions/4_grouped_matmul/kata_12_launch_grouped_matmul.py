@@ -140,6 +140,7 @@ def launch_grouped_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
+        name="launch_grouped_matmul",
     )(group_offsets, group_ids, m_tile_ids, x, w)
     # END SOLUTION
 

@@ -245,6 +245,7 @@ def grouped(kernel, x, *ws, group_sizes, tm, tk, tn):
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
+        name="grouped",
     )(group_offsets, group_ids, m_tile_ids, x, *ws)
 
 

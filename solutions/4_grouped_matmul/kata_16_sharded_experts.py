@@ -161,6 +161,7 @@ def sharded_experts(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "arbitrary", "arbitrary")
         ),
+        name="sharded_experts",
     )(group_offsets, group_ids, m_tile_ids, group_offset, x, w, jnp.zeros((M, N), x.dtype))
     # END SOLUTION
 

@@ -87,6 +87,7 @@ def async_copy(x: Float[Array, "M K"], w: Float[Array, "K N"]) -> Float32[Array,
             pltpu.SemaphoreType.DMA((2,)),
         ],
         compiler_params=pltpu.CompilerParams(vmem_limit_bytes=32 * 2**20),
+        name="async_copy",
     )(x, w)
 
 

@@ -117,6 +117,7 @@ def double_buffer(
             pltpu.VMEM((2, bm, N), x.dtype),
             pltpu.SemaphoreType.DMA((2, 2)),
         ],
+        name="double_buffer",
     )(x, w)
 
 

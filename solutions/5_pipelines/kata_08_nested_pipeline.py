@@ -105,6 +105,7 @@ def nested_pipeline(
         out_type=jax.ShapeDtypeStruct((M, N), x.dtype),
         mesh=one_core(),
         scratch_types=[pltpu.VMEM((bm, bn), jnp.float32)],
+        name="nested_pipeline",
     )(x, y)
 
 

@@ -105,6 +105,7 @@ def fit_vmem(
         ),
         out_shape=jax.ShapeDtypeStruct((T, N), x.dtype),
         compiler_params=pltpu.CompilerParams(vmem_limit_bytes=96 * 2**20),
+        name="fit_vmem",
     )(experts, x, w)
     # END SOLUTION
 

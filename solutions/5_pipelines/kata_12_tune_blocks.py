@@ -130,6 +130,7 @@ def tune_blocks(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="tune_blocks",
     )(x, y)
 
 

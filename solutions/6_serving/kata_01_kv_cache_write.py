@@ -132,6 +132,7 @@ def kv_cache_write(
         ],
         input_output_aliases=aliases,
         compiler_params=pltpu.CompilerParams(disable_bounds_checks=True),
+        name="kv_cache_write",
     )(positions, new, cache)
 
 

@@ -136,6 +136,7 @@ def paged_attention_index_map(
         ),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="paged_attention_index_map",
     )(lengths, table, q, k, v)
 
 

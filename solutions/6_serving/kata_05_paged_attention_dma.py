@@ -169,6 +169,7 @@ def paged_attention_dma(
         ),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",)),
+        name="paged_attention_dma",
     )(lengths, table, q, k, v)
 
 

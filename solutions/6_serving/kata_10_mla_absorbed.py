@@ -163,6 +163,7 @@ def mla_absorbed(
         ),
         out_shape=jax.ShapeDtypeStruct((B, H, R), rows.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="mla_absorbed",
     )(lengths, queries, rows)
     # The values' weights come last: once for each new token.
     o = jnp.einsum("bhr,hrv->bhv", attended, w_v, preferred_element_type=jnp.float32)

@@ -203,6 +203,7 @@ def quantised_kv(
         ),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",)),
+        name="quantised_kv",
     )(lengths, table, q, k, v, scales)
 
 

@@ -162,6 +162,7 @@ def speculative_tree_mask(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="speculative_tree_mask",
     )(lengths, tree, q, k, v)
 
 
