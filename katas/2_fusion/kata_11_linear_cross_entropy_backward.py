@@ -31,7 +31,7 @@ Concept
     the other way round. That is five products in all; XLA does three:
 
                        moved       of it d, logits   time
-        XLA            9.5 GiB     8.0 GiB           59.4 ms, by its own estimate
+        XLA            9.5 GiB     7.8 GiB           59.4 ms, by its own estimate
         these          18.8 GiB    none              66.1 ms
 
     So this saves memory, not time. An axis of the grid that a sum runs over must not be
