@@ -161,7 +161,10 @@ def _triangle(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
 
 
 def _mask(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
-    return float((inputs[3] != 0).mean())
+    from grader.exercise import specs
+
+    mask = specs.drawn_inputs(solution, "block_sparse_attention", case)[3]
+    return float((mask != 0).mean())
 
 
 def _tables(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:

@@ -1,14 +1,14 @@
 """Make splash attention's tables, one block of the mask at a time.
 
 Goal
-    Return block_mask, data_next, mask_next and partial_masks for a mask that isn't
+    Return the tables that splash_attention takes, in its order, for a mask that isn't
     stored. Query t may see the keys from first[t] to last[t], and none if
     last[t] < first[t]. That covers packed documents, windows and padding. `visible`
     returns which of some queries may see which of some keys.
 
 Concept
-    In katas 09 and 16, the tables were made from a mask bool[T, S]. For 8192 tokens,
-    this mask takes 64 MiB. For 131,072 it takes 16 GiB, all the HBM of a v5e, to make
+    splash_attention's tables were made from a mask bool[T, S]. For 8192 tokens, this
+    mask takes 64 MiB. For 131,072 it takes 16 GiB, all the HBM of a v5e, to make
     tables of a few KiB. So compute one block of it at a time, and keep only the entries
     of the tables. jax.lax.scan goes through the blocks, row by row:
 
@@ -72,10 +72,10 @@ def splash_tables_spec(
     steps: int,
     P: int,
 ) -> tuple[
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
 ]:
     """The required tables, from the whole mask, by comparing all its blocks."""
     T = len(first)
@@ -107,7 +107,7 @@ def splash_tables_spec(
         return jnp.where(reads.any(), entries[following], 0).reshape(block_mask.shape)
 
     tables = block_mask, followed(data, block_mask > 0), followed(masks, block_mask == 1)
-    return *(table.astype(jnp.int32) for table in tables), partial_masks.astype(jnp.int8)
+    return partial_masks.astype(jnp.int8), *(table.astype(jnp.int32) for table in tables)
 
 
 def read_next(entries, reads):
@@ -132,12 +132,12 @@ def splash_tables(
     steps: int,
     P: int,
 ) -> tuple[
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
-    Int32[Array, "I steps"],
     Int8[Array, "P bq bkv"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
+    Int32[Array, "I steps"],
 ]:
-    """Return block_mask, data_next, mask_next and partial_masks."""
+    """Return partial_masks, block_mask, data_next and mask_next."""
     rows, columns = len(first) // bq, S // bkv
     # BEGIN SOLUTION
     raise NotImplementedError(
@@ -145,10 +145,10 @@ def splash_tables(
     )
     # END SOLUTION
     return (
+        masks.astype(jnp.int8),
         block_mask,
         read_next(order, block_mask > 0),
         read_next(mask_next, block_mask == 1),
-        masks.astype(jnp.int8),
     )
 
 

@@ -12,7 +12,7 @@ Concept
     JAX differentiates a program with a rule for each operation in it. It has no
     gradient rule for `pallas_call`, not even if the body is one line without scratch:
     "Linearization failed". Operations on a kernel's Refs can't be run backward, so
-    somebody has to write the backward kernels. You did, in katas 12 to 14, and
+    somebody has to write the backward kernels. You did, in three katas, and
     `jax.custom_vjp` is how you give them to JAX:
 
         f = jax.custom_vjp(fun, nondiff_argnums=...)

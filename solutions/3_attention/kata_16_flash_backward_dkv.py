@@ -41,7 +41,7 @@ Concept
         k, q -> sT      last and last          pT,  do -> dv    last and first
         v, do -> dpT    last and last          dsT, q  -> dk    last and first
 
-    Two sums need two accumulators. Kata 13 explains scale and the operands' dtype.
+    Two sums need two accumulators. flash_backward_dq explains scale and the operands' dtype.
 
 Shapes
     name                 dtype[dims]           memory space   Ref's shape   block

@@ -35,7 +35,7 @@ Concept
     values are 0 already: `clear` has overwritten them past the length.
 
     16 sequences of up to 4096 keys in pages of 128, 8 heads, D = 128, in int8: 121 µs on a
-    v5e. Kata 05 with such pages takes 1.5 µs for each MiB of bfloat16, so 161 µs for the same
+    v5e. paged_attention_dma takes 1.5 µs for each MiB of bfloat16, so 161 µs for the same
     keys. Half the bytes don't halve the time: they keep HBM busy for only 57 % of the 121 µs.
     The vector units convert 8-bit numbers to bfloat16, and this is now the slowest part.
 

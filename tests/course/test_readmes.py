@@ -45,6 +45,13 @@ def test_a_number_beside_a_name_is_its_own(page: Path) -> None:
     assert not wrong, f"{page}: the numbers now are {({name: numbers[name] for name in wrong})}"
 
 
+@pytest.mark.parametrize("kata", katas(ROOT, SOLUTIONS), ids=lambda kata: kata.name)
+def test_its_texts_name_others_instead_of_numbering_them(kata: Kata) -> None:
+    """A number says nothing to a reader, and it may change."""
+    for file in (kata.solution, kata.key_path):
+        assert not re.findall(r"\bkatas? \d\d\b", file.read_text(encoding="utf-8"), re.IGNORECASE)
+
+
 @pytest.mark.parametrize("track", TRACKS)
 def test_each_number_is_in_one_chapter_of_the_story(track: str) -> None:
     text = readmes.readme_of(ROOT, track).read_text(encoding="utf-8")

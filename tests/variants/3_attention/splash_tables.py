@@ -42,7 +42,7 @@ def splash_tables(first, last, *, S, bq, bkv, steps, P):
         jnp.zeros((3, rows, steps), jnp.int32),
     )
     masks, _, _, (kind, data, number) = jax.lax.fori_loop(0, rows * columns, add, start)
-    return kind, read_next(data, kind > 0), read_next(number, kind == 1), masks
+    return masks, kind, read_next(data, kind > 0), read_next(number, kind == 1)
 
 
 # ---- rows_of_blocks ----
@@ -90,4 +90,5 @@ def splash_tables(first, last, *, S, bq, bkv, steps, P):
 
     start = jnp.zeros((P, bq, bkv), bool), jnp.int32(0)
     (masks, _), (kinds, data, numbers) = jax.lax.scan(row, start, jnp.arange(len(first) // bq))
-    return kinds, read_next(data, kinds > 0), read_next(numbers, kinds == 1), masks.astype(jnp.int8)
+    masks = masks.astype(jnp.int8)
+    return masks, kinds, read_next(data, kinds > 0), read_next(numbers, kinds == 1)
