@@ -1,10 +1,11 @@
 """Make splash attention's tables, one block of the mask at a time.
 
 Goal
-    Return the tables that splash_attention takes, in its order, for a mask that isn't
-    stored. Query t may see the keys from first[t] to last[t], and none if
-    last[t] < first[t]. That covers packed documents, windows and padding. `visible`
-    returns which of some queries may see which of some keys.
+    Return partial_masks, block_mask, data_next and mask_next, in this order, which is
+    splash_attention's, for a mask that isn't stored. Query t may see the keys from
+    first[t] to last[t], and none if last[t] < first[t]. That covers packed documents,
+    windows and padding. `visible` returns which of some queries may see which of some
+    keys.
 
 Concept
     splash_attention's tables were made from a mask bool[T, S]. For 8192 tokens, this
