@@ -28,7 +28,7 @@ Concept
     T = 4096, H = 128, bfloat16 and blocks of 512:
 
                                                      HBM       v5e      v6e
-        every block computed, every block masked   144 MiB   507 µs   383 µs
+        every block computed, every block masked   144 MiB   515 µs   381 µs
         pl.when: empty blocks aren't computed      144 MiB   411 µs   301 µs
         and the index map stays where it is         86 MiB   368 µs   272 µs
         or goes on to where row i + 1 begins        86 MiB   343 µs   258 µs
