@@ -42,7 +42,7 @@ def test_a_number_beside_a_name_is_its_own(page: Path) -> None:
     numbers = {kata.name: f"{kata.track.split('_')[0]}.{kata.number}" for kata in ours}
     beside = re.findall(r"`(\w+)`(?: |, | \()(\d+\.\d\d)\b", page.read_text(encoding="utf-8"))
     wrong = {name: said for name, said in beside if numbers.get(name, said) != said}
-    assert not wrong, f"{page}: the numbers now are {({name: numbers[name] for name in wrong})}"
+    assert not wrong, f"{page}: the numbers now are { ({name: numbers[name] for name in wrong}) }"
 
 
 @pytest.mark.parametrize("kata", katas(ROOT, SOLUTIONS), ids=lambda kata: kata.name)
@@ -62,6 +62,19 @@ def test_each_number_is_in_one_chapter_of_the_story(track: str) -> None:
             told += range(int(first), int(last or first) + 1)
     ours = [kata for kata in katas(ROOT, SOLUTIONS) if kata.track == track]
     assert sorted(told) == list(range(1, len(ours) + 1))
+
+
+def test_the_short_way_to_flash_attention_is_as_short_as_they_say() -> None:
+    every = katas(ROOT, SOLUTIONS)
+    (goal,) = (kata for kata in every if kata.name == "flash_attention")
+    path = readmes.path_to(goal, every)
+    assert f"flash attention: {len(path)} katas" in " ".join(
+        (ROOT / "README.md").read_text().split()
+    )
+    here = sum(kata.track == "1_basics" for kata in path)
+    words = {11: "eleven", 12: "twelve", 13: "thirteen", 4: "four", 5: "five", 6: "six"}
+    said = f"{words[here]} katas here and {words[len(path) - here]} of [3_attention]"
+    assert said in " ".join(readmes.readme_of(ROOT, "1_basics").read_text(encoding="utf-8").split())
 
 
 def test_nothing_is_left_of_the_template() -> None:
