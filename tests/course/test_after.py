@@ -115,3 +115,69 @@ def test_the_files_of_jax_that_it_names_are_there(exercise: Kata) -> None:
             f"`after` names {name}, which is not in this jax",
             "Look up where it is now",
         )
+
+
+#: Names of programs, models and hardware, which look like names in code.
+PLAIN = {"vLLM", "MaxText", "DeepSeek", "MegaBlocks", "FlashAttention", "SparseCore", "NaNs"}
+NAME = re.compile(r"(?<![\w/.-])[A-Za-z_]\w*(?:\.\w+)*\b(?![/-])")
+PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+|\b\w+\.py\b")
+
+
+def code_names(text: str) -> set[str]:
+    """The words that can only be names in code: with an underscore, a dot or inner capitals."""
+    names = NAME.findall(PATH.sub(" ", text))
+    inner = re.compile(r"_|[a-z0-9]\.[A-Za-z]|[a-z][A-Z]|[A-Z]{2,}_")
+    of_arrays = re.compile(r"[a-z]\.")  # x.reshape
+    return {name for name in names if inner.search(name) and not of_arrays.match(name)} - PLAIN
+
+
+@each
+def test_the_names_that_it_mentions_are_there(exercise: Kata) -> None:
+    """In jax or its named file, in the texts of the course, or in a repository with its path."""
+    text = COMMAND.sub("", re.sub(r"https?://\S+", "", exercise.key.after))
+    ours = {kata.name for kata in EVERY} | set(NAME.findall(exercise.solution.read_text()))
+    key = exercise.key_path.read_text().replace(exercise.key.after, "")
+    unknown = code_names(text) - ours - set(NAME.findall(key))
+    paths = [path.rstrip(".") for path in PATH.findall(text)]
+    files = [path for path in paths if path.endswith(".py") and not path.startswith("katas/")]
+    sources = "".join(source for file in files for source in sources_in_jax(file))
+    elsewhere = any("/" in path and not path.startswith(("jax/", "katas/")) for path in paths)
+    missing = {
+        name
+        for name in unknown
+        if not (is_of_jax(name) or re.search(rf"\b{re.escape(name.split('.')[-1])}\b", sources))
+    }
+    demand(
+        not missing or elsewhere,
+        exercise.key_path,
+        f"`after` mentions {sorted(missing)}, and neither jax nor a file that it names has them",
+        "Correct the name, or give the repository's path in which it is",
+    )
+
+
+def sources_in_jax(file: str) -> list[str]:
+    """The texts of jax's files that a path, or a name alone, stands for."""
+    spec = find_spec("jax")
+    assert spec
+    folder = Path(spec.origin or "").parent
+    if file.startswith("jax/"):
+        return [(folder.parent / file).read_text(encoding="utf-8")]
+    return [
+        path.read_text(encoding="utf-8") for path in folder.glob(f"experimental/pallas/**/{file}")
+    ]
+
+
+def is_of_jax(name: str) -> bool:
+    """Whether it is an attribute of jax, by its full name or the usual one."""
+    import jax.ad_checkpoint
+    from jax.experimental import pallas as pl
+    from jax.experimental import roofline  # noqa: F401 - jax.experimental.roofline
+    from jax.experimental.pallas import mosaic_gpu as plgpu
+    from jax.experimental.pallas import tpu as pltpu
+
+    usual = {"jnp": jax.numpy, "lax": jax.lax, "pl": pl, "pltpu": pltpu, "plgpu": plgpu}
+    first, *rest = name.split(".")
+    found: object = usual.get(first, jax if first == "jax" else None)
+    for part in rest:
+        found = getattr(found, part, None)
+    return bool(rest) and found is not None
