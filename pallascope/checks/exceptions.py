@@ -374,7 +374,7 @@ def _within_bounds(message: str, calls: tuple[KernelCall, ...]) -> str:
         last = ", ".join(str(size - 1) for size in shape)
         last = f"({last})" if len(shape) > 1 else last
         advice = f"This Ref holds a whole array; its indices go from 0 to {last}."
-    if message and not re.search(r"slice\(-\d", message):
+    if message and not re.search(r"[( ]-\d", message):
         return advice
     return (
         f"{advice} A negative index lies before the start; it does not count from the end: the "

@@ -334,6 +334,7 @@ class UnwrittenMemory:
                 Semaphore,
                 SharedMemory,
                 tpu_interpreter,
+                tpu_interpreter_utils,
             )
         except UnsupportedJax:
             yield
@@ -346,6 +347,7 @@ class UnwrittenMemory:
             _wrapped(SharedMemory, "store_buffer_content", self._store_tiles),
             _wrapped(SharedMemory, "swap_buffer_content", _swap_masked),
             _wrapped(Semaphore, "wait", _wait_for_nothing),
+            _wrapped(tpu_interpreter_utils, "clip_range_to_shape", _clipped),
             self.allocating(allocate, _reset),
         ):
             yield
@@ -454,6 +456,14 @@ class UnwrittenMemory:
 
 def _starts(part: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(one.start if isinstance(one, slice) else one for one in part)
+
+
+def _clipped(usual: Any, part: Any, shape: Any) -> Any:
+    """The part of an array within its shape; None before its start, where numpy counts backwards.
+
+    On a TPU, a negative index leads to the memory before the array.
+    """
+    return None if any(start < 0 for start in _starts(part)) else usual(part, shape)
 
 
 def _wait_for_nothing(usual: Any, semaphore: Any, value: Any, *args: Any, **more: Any) -> None:

@@ -496,6 +496,19 @@ def reads_before(x_ref: Any, o_ref: Any) -> None:
     o_ref[0:1] = x_ref[pl.ds(pl.program_id(0) - 1, 1)]
 
 
+def reads_the_last(x_ref: Any, o_ref: Any) -> None:
+    o_ref[0] = x_ref[pl.program_id(0) - 1]
+
+
+def reads_well_before(x_ref: Any, o_ref: Any) -> None:
+    o_ref[0:2] = x_ref[pl.ds(pl.program_id(0) - 4, 2)]
+
+
+def copies_the_last(x_ref: Any, o_ref: Any) -> None:
+    pltpu.sync_copy(x_ref.at[pl.ds(pl.program_id(0) - 1, 1)], o_ref.at[pl.ds(0, 1)])
+    pltpu.sync_copy(x_ref.at[pl.program_id(0) - 1], o_ref.at[1])
+
+
 def reads_past(x_ref: Any, o_ref: Any) -> None:
     o_ref[0:1] = x_ref[pl.ds(pl.program_id(0) + 8, 1)]
 
@@ -506,6 +519,9 @@ def reads_past(x_ref: Any, o_ref: Any) -> None:
         (stores_the_last, "stores out of bounds", True),
         (stores_before, "stores out of bounds", True),
         (reads_before, "reads out of bounds", True),
+        (reads_the_last, "reads out of bounds", True),
+        (reads_well_before, "reads out of bounds", True),
+        (copies_the_last, "reads out of bounds", True),
         (reads_past, "reads out of bounds", False),
     ],
 )
