@@ -87,6 +87,23 @@ def _(x: Any, w: Any, x_scales: Any, w_scales: Any) -> Any:
     return (x * np.kron(s.T, np.ones((1, 128)))) @ (w * np.kron(t, np.ones((128, 128))))
 
 
+#: The numbers of e2m1 without their signs, as the MX specification lists them.
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+@independent("mxfp4_matmul")
+def _(x: Any, packed: Any, scale: Any) -> Any:
+    """Group by group, from a table of e2m1's numbers."""
+    x, byte = np.asarray(x, np.float64), np.asarray(packed, np.int64)
+    total: Any = 0.0
+    for g, exponents in enumerate(np.asarray(scale, np.float64)):
+        first = g // 2 * 32
+        code = byte[first : first + 32] // (16 if g % 2 else 1) % 16
+        w = E2M1[code % 8] * np.where(code < 8, 1, -1) * 2.0 ** (exponents - 127)
+        total = total + x[:, 32 * g : 32 * g + 32] @ w
+    return total
+
+
 def _rounded_in_groups(a: Any, dim: int) -> Any:
     """Each 128 numbers along a dimension on ml_dtypes' grid of e4m3, by numpy's own exponents."""
     groups = np.stack(np.split(a, a.shape[dim] // 128, axis=dim))

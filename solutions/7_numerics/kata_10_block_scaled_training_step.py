@@ -53,7 +53,7 @@ Shapes
 Try
     pytest -k block_scaled_training_step          stuck?  kata hint block_scaled_training_step
 
-Needs     block_scaled_matmul, grouped_matmul_vjp
+Needs     block_scaled_matmul, softmax_backward
 Read on   FP8-LM: Training FP8 Large Language Models, https://arxiv.org/abs/2310.18313
 """
 
