@@ -37,7 +37,7 @@ Concept
         512 x 512            256          100 %
 
     Short steps also can't hide what starting a copy takes. For 4096 x 4096 x 4096,
-    11.5 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
+    11.6 ms are predicted in blocks of 128, and 0.9 ms in blocks of 512.
 
     But the blocks must fit in VMEM. With 512 for all three sizes, bfloat16 takes
 

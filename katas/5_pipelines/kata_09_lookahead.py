@@ -37,7 +37,7 @@ Concept
     6 µs, and copying 8 MiB of weights takes 10 µs. On a v5e:
 
         two buffers                   444 µs
-        two buffers, lookahead        392 µs
+        two buffers, lookahead        394 µs
         three buffers                 396 µs, with 8 MiB more
 
     If an expert's run is only one block, no order of copies helps: HBM is the bottleneck. If

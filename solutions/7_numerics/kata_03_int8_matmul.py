@@ -32,7 +32,7 @@ Concept
         operands                    HBM          predicted
         int8                        452 MiB      0.85 ms
         int8, cast to bfloat16      452 MiB      1.51 ms
-        bfloat16                    836 MiB      1.51 ms
+        bfloat16                    836 MiB      1.53 ms
 
     int8 numbers are exact in bfloat16, and their products in float32. So a cast isn't
     wrong, but it loses the speed of int8. Scaling in each step would need float32 sums,
