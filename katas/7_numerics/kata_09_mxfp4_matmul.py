@@ -62,7 +62,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, BFloat16, Float32, UInt8
 
-GROUP = 32  # weights along K that share a scale
+SHARING = 32  # how many weights along K share a scale
 
 
 def mxfp4_matmul_spec(
@@ -72,8 +72,8 @@ def mxfp4_matmul_spec(
     S, N = scale.shape
     wide = jnp.promote_types(x.dtype, jnp.float32)
     halves = jax.lax.bitcast_convert_type(packed, jnp.float4_e2m1fn)  # low, high
-    pairs = halves.astype(wide).reshape(S // 2, GROUP, N, 2)
-    groups = jnp.moveaxis(pairs, 3, 1).reshape(S, GROUP, N)
+    pairs = halves.astype(wide).reshape(S // 2, SHARING, N, 2)
+    groups = jnp.moveaxis(pairs, 3, 1).reshape(S, SHARING, N)
     powers = jax.lax.bitcast_convert_type(scale, jnp.float8_e8m0fnu).astype(wide)
     return x.astype(wide) @ (groups * powers[:, None, :]).reshape(-1, N)
 
@@ -106,7 +106,7 @@ def mxfp4_matmul(
         in_specs=[
             pl.BlockSpec((M, bk), lambda j, k: (0, k)),
             pl.BlockSpec((bk // 2, bn), lambda j, k: (k, j)),
-            pl.BlockSpec((bk // GROUP, bn), lambda j, k: (k, j)),
+            pl.BlockSpec((bk // SHARING, bn), lambda j, k: (k, j)),
         ],
         out_specs=pl.BlockSpec((M, bn), lambda j, k: (0, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),

@@ -49,12 +49,12 @@ def _(cap: Any, x: Any) -> Any:
 
 
 @independent("int4_weights")
-def _(x: Any, w: Any, scale: Any) -> Any:
-    """Group by group, with ml_dtypes' values of the integers."""
+def _(x: Any, w: Any, zero: Any, scale: Any) -> Any:
+    """Scaled integers less scaled zero points, with ml_dtypes' values of the integers."""
     x, w = np.asarray(x, np.float64), np.asarray(w).astype(ml_dtypes.int4).astype(np.float64)
     size, scale = len(w) // len(scale), np.asarray(scale, np.float64)
     groups = np.arange(len(w)) // size
-    return x @ (w * scale[groups, 0])
+    return x @ (w * scale[groups, 0]) - x @ (zero * scale)[groups, 0]
 
 
 @independent("packed_int4")

@@ -8,13 +8,14 @@ Stars: 3
 """
 
 
-def int4_weights_kernel(x_ref, w_ref, scale_ref, o_ref):
+def int4_weights_kernel(x_ref, w_ref, zero_ref, scale_ref, o_ref):
     groups = scale_ref.shape[0]
     size = w_ref.shape[0] // groups
 
     def part(g):
         k = pl.ds(g * size, size)
-        w = w_ref[k, :].astype(jnp.float32).astype(jnp.bfloat16)
+        zero = zero_ref[g].astype(jnp.float32)
+        w = (w_ref[k, :].astype(jnp.float32) - zero).astype(jnp.bfloat16)
         return jnp.dot(x_ref[:, k], w, preferred_element_type=jnp.float32) * scale_ref[g]
 
     block = sum(part(g) for g in range(groups))
@@ -36,7 +37,7 @@ Stars: 2
 """
 
 
-def int4_weights_kernel(x_ref, w_ref, scale_ref, o_ref):
+def int4_weights_kernel(x_ref, w_ref, zero_ref, scale_ref, o_ref):
     groups = scale_ref.shape[0]
     size = w_ref.shape[0] // groups
 
@@ -45,6 +46,31 @@ def int4_weights_kernel(x_ref, w_ref, scale_ref, o_ref):
         o_ref[...] = jnp.zeros_like(o_ref)
 
     for g in range(groups):
-        w = w_ref[g * size : (g + 1) * size, :].astype(jnp.float32) * scale_ref[g]
+        w = w_ref[g * size : (g + 1) * size, :].astype(jnp.float32)
+        w = (w - zero_ref[g]) * scale_ref[g]
         x = x_ref[:, g * size : (g + 1) * size].astype(jnp.float32)
         o_ref[...] += jnp.dot(x, w, precision="highest")
+
+
+# ---- zero_leaves_the_sum ----
+
+"""As in int8_matmul: zero points times sums of x, which the kernel adds up for each group.
+
+Stars: 3
+"""
+
+
+def int4_weights_kernel(x_ref, w_ref, zero_ref, scale_ref, o_ref):
+    groups = scale_ref.shape[0]
+    size = w_ref.shape[0] // groups
+    w = w_ref[...].astype(jnp.bfloat16)
+
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        o_ref[...] = jnp.zeros_like(o_ref)
+
+    for g in range(groups):
+        x = x_ref[:, g * size : (g + 1) * size]
+        sums = jnp.sum(x.astype(jnp.float32), axis=1, keepdims=True)
+        product = jnp.dot(x, w[g * size : (g + 1) * size], preferred_element_type=jnp.float32)
+        o_ref[...] += (product - sums * zero_ref[g]) * scale_ref[g]
