@@ -36,8 +36,8 @@ Concept
     and pass it to functions that take Refs.
 
     A register has 128 lanes, and a column's lane is its number modulo 128. If a slice starts
-    at a multiple of 128, its load is a plain load. So the compiler has to know that a
-    computed start is such a multiple. It does if the last operation is a product with bn.
+    at a multiple of 128, its load is a plain load. So the compiler has to prove that a
+    computed start is such a multiple. It can for products with bn, and for their sums.
 
 Shapes
     name         dtype[dims]       memory space   Ref's shape   block

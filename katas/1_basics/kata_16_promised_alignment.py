@@ -1,9 +1,9 @@
 """Compare two windows of a block, whose start only the caller knows to be aligned.
 
 Goal
-    Each block of bm rows of x is a recording, and what matters in it begins at column
-    starts[i], a multiple of 128. Write the body of a kernel that returns how much the signal
-    changes within 128 columns, from there on:
+    Each row of x is a signal. In block i of bm rows, all signals begin at column starts[i], a
+    multiple of 128. Write the body of a kernel that returns how much they change within 128
+    columns, from there on:
 
         o[r, c] = x[r, start + 128 + c] - x[r, start + c]      for W columns c
 
@@ -32,12 +32,12 @@ Concept
         x_ref[:, pl.ds(first + 256, n)]     accepted: the sum of two multiples of 128
         x_ref[:, pl.ds(first + 64, n)]      refused
 
-    A TPU doesn't check a promise. If it is false, the kernel reads other columns than those
-    that you asked for, and no error tells you. So promise no more than what holds in all
-    calls. The grader's interpreter checks each promise.
+    A TPU doesn't check a promise. If it is false, the kernel reads the wrong columns, and no
+    error tells you. So promise no more than what holds in all calls. The grader's interpreter
+    checks each promise.
 
-    The same holds for rows, with 8 instead of 128. Kernels that read a cache page by page, or
-    the rows of one expert, start at numbers in memory all the time.
+    Several rows have the same rule, with 8 instead of 128. Kernels that read a cache page by
+    page, or the rows of one expert, start at numbers in memory all the time.
 
 Shapes
     name         dtype[dims]     memory space   Ref's shape   block

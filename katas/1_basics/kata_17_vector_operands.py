@@ -15,7 +15,7 @@ Concept
 
     A block of a vector is either the whole vector, or follows the rule of tiled_vector_add: a
     multiple of 1024, or a power of two of at least 128 numbers of 32 bits (256 of 16 bits).
-    Its index map returns one number, as a tuple: `lambda i, j: (i,)`.
+    Its index map returns one number.
 
     In the body, both Refs are vectors along the lanes. How they broadcast against a block of
     x, (bm, bn), follows NumPy's rule: a vector is a row.
@@ -36,7 +36,7 @@ Concept
     a number that was meant for a row.
 
     For x[4096, 8192] in bfloat16, the kernel moves 128 MiB and takes 164 µs on a v5e. With a
-    scale of shape (4096, 1) it would move 1 MiB more.
+    bfloat16 scale of shape (4096, 1), it would move 1 MiB more.
 
 Shapes
     name        dtype[dims]     memory space   Ref's shape   block
@@ -45,7 +45,7 @@ Shapes
     bias_ref    x.dtype[N]      VMEM           (bn,)         yours
     o_ref       x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 
-    The grid is (M / bm, N / bn). Compute in float32.
+    The grid is (M / bm, N / bn). bm and bn are legal for vectors. Compute in float32.
 
 Try
     pytest -k vector_operands         stuck?  kata hint vector_operands

@@ -31,8 +31,8 @@ Concept
     grid. The launch's Refs can be used anywhere. Work that needed a `pl.when` on the first or
     last k is now a line before or after a call.
 
-    The price: each call of the inner pipeline waits for its first two pieces. So outer blocks
-    should be large. For M = 8192, N = 4096, bk = 512 in bfloat16, on a v5e:
+    The price: each call of the inner pipeline waits for its first pieces of x and of y. So
+    outer blocks should be large. For M = 8192, N = 4096, bk = 512 in bfloat16, on a v5e:
 
         bm x bn         outer steps     HBM bytes    time
         512 x 512               128      1.12 GiB    2.04 ms

@@ -15,9 +15,9 @@ Concept
     the kernel's own copies move data.
 
     One row of one head is 256 bytes: 128 numbers in bfloat16. In HBM, two neighbouring rows of
-    bfloat16 share words of 32 bits: row 18's number is one half of each word, row 19's number
-    the other half. A copy moves whole words, so it begins at an even row and moves an even
-    number of rows:
+    bfloat16 share words of 32 bits: each word holds a number of row 18 and the number of row
+    19 in the same column. A copy moves whole words, so it begins at an even row and moves an
+    even number of rows. A store to VMEM can't change a half of a word, either:
 
         row 17  | old old old old old old old |
                 +-----------------------------+ -+
@@ -33,14 +33,14 @@ Concept
     float32, each number is a word: T is 1, and a copy of the new row alone would do.
 
     A copy takes about half a microsecond, however small, and the sequences are independent.
-    All reads share sems[0], and all writes share sems[1]. A semaphore counts bytes, so no pair
-    may be used until all waits have returned.
+    All reads share sems[0], and all writes share sems[1]. A semaphore counts bytes, so no rows
+    may be used until all of them have come. As in row_gather, one wait for all bytes is enough.
 
     128 sequences with 8 heads of 128 numbers have 256 KiB of new rows, and the kernel copies
-    1 MiB, in plus out. The prediction for a v5e is 5.4 µs, most of it the scalar core's work
-    for 256 copies. It assumes that small copies reach HBM's full bandwidth, which nobody has
-    measured. Updating one sequence after the other takes 63 µs. A BlockSpec whose block is a
-    tile of 16 rows, with a grid step per sequence, copies 8 MiB and takes 47 µs.
+    1 MiB, in plus out. The prediction for a v5e is 5.4 µs. It assumes that small copies reach
+    HBM's full bandwidth, which hasn't been measured. Waiting for each read before the next one
+    starts takes 63 µs. A BlockSpec whose block is a tile of 16 rows, with a grid step per
+    sequence, copies 8 MiB and takes 47 µs.
 
 Shapes
     name            dtype[dims]                memory space   Ref's shape      block

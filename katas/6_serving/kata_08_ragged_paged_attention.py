@@ -22,7 +22,9 @@ Concept
 
     Each step is a turn of a visit, over `pages` pages. While it is computed, the pages of the
     next step are copied. This part is given, and works as in paged_attention_dma. It copies
-    pages only up to the last token that the visit sees. The rest of the slot holds garbage.
+    pages only up to the last key that the visit's last token sees: the first `end` rows of k
+    and v. The rest of the slot holds garbage or NaN, and 0 * NaN is NaN. A turn is the last
+    one of its visit if end <= bkv.
 
     `lengths` counts all tokens of a sequence, including those of this batch. So its last
     query is at position lengths - 1. Sequences may share pages: a common prefix is stored
@@ -47,7 +49,8 @@ Shapes
     m_ref, l_ref    float32[G, bq * R, 128]            VMEM scratch   (G, bq*R, 128)    -
     acc_ref         float32[G, bq * R, D]              VMEM scratch   (G, bq*R, D)      -
 
-    b = blocks[s]. Row n of q is token n // R. k[g, i] is key i of the turn, for head g.
+    G heads of keys have R heads of queries each, and D numbers. N = tokens * R: row n of q is
+    token n // R. b = blocks[s]. k[g, i] is key i of the turn, for head g.
 
 Try
     pytest -k ragged_paged_attention          stuck?  kata hint ragged_paged_attention

@@ -2,8 +2,9 @@
 
 Goal
     Each of four chips holds one block of x. Write the kernel that gives every chip all
-    four blocks, and sends in both directions, so that no link carries more than one and
-    a half blocks. The launch is given.
+    four blocks, block b at o_ref[b], and sends in both directions, so that no link carries
+    more than one and a half blocks. It begins with a barrier with both neighbours. The
+    launch is given.
 
 Concept
     A link carries data in both directions at the same time, each at its full bandwidth.

@@ -6,17 +6,17 @@ Goal
     rows. The launch and the barrier are given.
 
 Concept
-    The second matrix product of an MLP is such a product if its hidden layer is sharded.
+    The second matrix product of an MLP has this form if its hidden layer is sharded.
     Each chip's product is only a partial sum, of all rows. reduce_scatter can add the
     partial sums once all of them exist, but until then the links are idle. Yet a hop needs
-    only one quarter of the rows, and the next can be multiplied while that one travels:
+    only one quarter of the rows, and the chip can multiply the next while one travels:
 
         products   # # #  # # #  # # #  # # #
         links                                  x x x  x x x  x x x
 
         products   # # #  # # #  # # #  # # #
         links             x x x  x x x  x x x
-        quarter    left's   ...         own
+        quarter    left's opposite right's own
 
     So a chip first multiplies the quarter that it sends first. In each hop, it multiplies
     the quarter that is about to arrive, and then adds the two. all_gather_matmul is the

@@ -420,9 +420,18 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "(i, j), and pass it after the seed: pltpu.prng_seed(seed, number).",
     ),
     (
+        r"^a store of (bfloat16|float8_\w+|int8|int16)\b[\s\S]*index in dimension \d+ is a "
+        r"multiple of [24]\b",
+        "Two rows of bfloat16, or four of int8, share words of 32 bits. A single row can't be "
+        "stored at a place that is computed.",
+        "Load the rows that share words, replace one of them, and store all:\n"
+        "    row = jax.lax.broadcasted_iota(jnp.int32, old.shape, 0)\n"
+        "    ref[...] = jnp.where(row == place, new, old)",
+    ),
+    (
         r"statically prove that index in dimension",
-        "A load from VMEM begins at the edge of a tile of (8, 128), and the compiler must see that "
-        "it does while it compiles.",
+        "A load or a store in VMEM begins at the edge of a tile of (8, 128), and the compiler must "
+        "see that it does while it compiles.",
         "If the start is always a multiple of 128 (or 8), say so:\n"
         "    x_ref[:, pl.ds(pl.multiple_of(start, 128), 128)]\n"
         "If not, load from the tile's edge and shift: pltpu.roll(block, shift, axis).",
@@ -460,6 +469,13 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "map choose the block by scalar prefetch.",
     ),
     (
+        r"^a reshape of (bfloat16|float8_\w+|int8|int16)\b[\s\S]*"
+        r"\(vector<(\d+)x\w+>\) -> vector<\2x1x\w+>",
+        "A vector lies along the lanes. Only numbers of 32 bits can be moved from there into a "
+        "column.",
+        "Cast first: v.astype(jnp.float32)[:, None].",
+    ),
+    (
         r"^a reshape\b|shape.cast",
         "Elements stay in their lane: a reshape may split or merge dimensions before the last one, "
         "but not change how elements run along the 128 lanes.",
@@ -495,7 +511,7 @@ def libtpu_advice(failure: LibtpuRefusal) -> CompilerLimit:
     if called and known:
         called += f" of {known[0]}"
     if failure.kind is LibtpuRefusalKind.UNSUPPORTED:
-        text = f"{called} {' '.join(known)} {failure.message}"
+        text = f"{called} {' '.join(known)} {failure.message} {failure.types}"
         for pattern, why, remedy in _KNOWN:
             if re.search(pattern, text):
                 return CompilerLimit(called, why, remedy)

@@ -24,21 +24,21 @@ Concept
                            v                    v  after the last block of N
                           HBM                  HBM
 
-    dz and du also go to HBM, because the gradients of the weights, x.T @ dz and x.T @ du, need
-    them. (These are plain products, which XLA computes as fast as a kernel.) But dx no longer
-    reads them: of M x N = 8192 x 8192 numbers in bfloat16, that saves 256 MiB, or 328 µs on a
-    v5e.
+    dz and du also go to HBM, because the gradients of the weights, x.T @ dz and x.T @ du,
+    need them. (These are plain products, which XLA computes as fast as a kernel.) But the
+    products for dx no longer read them from HBM: of M x N = 8192 x 8192 numbers in bfloat16,
+    that saves 256 MiB, or 328 µs on a v5e.
 
-    The danger of a prologue is its repetition. In a tiled matmul, a block of the left operand
-    is multiplied by a block of each column: the prologue would run once for each. So give the
-    result all its columns: dx_acc has K of them, and each block of z, u and do is used once.
-    In bfloat16 with K = 2048, the products take 2796 µs at the v5e's peak. The vector unit
-    computes the prologue meanwhile, and the kernel is predicted to take 3114 µs.
+    The danger of a prologue is its repetition. In a tiled matmul, each block of the left
+    operand is used once for every block of columns of the result, and the prologue would run
+    as often. So give the result all its columns: dx_acc has K of them. In bfloat16 with K =
+    2048, the products take 2796 µs at the v5e's peak. The vector unit computes the prologue
+    meanwhile, and the kernel is predicted to take 3114 µs.
 
     Compute silu's gradient in float32. Round dz and du once: store and multiply the same
-    values. gate has the layout of the forward pass, [K, N], and a product along the last
-    dimension of both operands is as fast as any: jnp.einsum names the dimensions. Rows past
-    the edge hold garbage, and a row of dx depends only on its own row.
+    values. gate has the layout of the forward pass, [K, N]: contract the last dimension of
+    both operands, for example with jnp.einsum. It is as fast as any other. Rows past the edge
+    hold garbage, but a row of dx depends only on its own row: no mask is needed.
 
 Shapes
     name              dtype[dims]      memory space   Ref's shape   block

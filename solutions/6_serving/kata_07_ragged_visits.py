@@ -2,16 +2,16 @@
 
 Goal
     Write the tables for a launch that serves prompts, chunks of prompts and single tokens
-    together. Return three lists, the sequence, the q block and the turn of each step of the
-    grid, and the number of steps.
+    together, T tokens in all. Return three lists, the sequence, the q block and the turn of
+    each step of the grid, and the number of steps. No visit has more than `most` turns.
 
 Concept
     In every step, a server computes different prompts and continues different sequences. A
     launch for each, or padding to a common length, would waste most of the time. So a batch
     is *ragged*: the tokens of all sequences are in one array, and cu_q_lens says where each
     sequence begins and ends. Here are 12 tokens in blocks of bq = 4. The num_seqs = 5
-    sequences of the batch have 6, 0, 1, 1 and 4 of them. Later entries of cu_q_lens are
-    garbage; the shapes fit the largest batch.
+    sequences of the batch have 6, 0, 1, 1 and 4 of them. Later entries of cu_q_lens and of
+    lengths are garbage; the shapes fit the largest batch.
 
         cu_q_lens    0           6 6 7 8       12  ?  ?
         token        0 1 2 3 | 4 5 6 7 | 8 9 10 11
@@ -19,14 +19,14 @@ Concept
         q block         0    |    1    |     2
         visits         0/0     0/1 2/1 3/1    4/2         sequence / q block
 
-    Visits work as in the track 4_grouped_matmul, with sequences instead of groups. A sequence
-    without tokens, or past num_seqs, has none.
+    A *visit* is one sequence in one q block that has tokens of it, as in 4_grouped_matmul,
+    with sequences instead of groups. A sequence without tokens, or past num_seqs, has none.
 
     A group has one block of weights. A sequence has keys, in pages, and a visit goes through
     them in *turns* of bkv keys. How many turns? `lengths` counts all tokens of a sequence,
-    including those of this batch, so its last query sees lengths keys. A block that ends
-    earlier needs fewer: later keys are invisible to all of its queries. If sequence 0 has a
-    length of 9, of which 6 tokens are in the batch, then with bkv = 4:
+    including those of this batch, so its last query sees lengths keys. A visit that ends
+    before its sequence's last token needs fewer: no query of it sees the later keys. If
+    sequence 0 has a length of 9, of which 6 tokens are in the batch, then with bkv = 4:
 
         visit   last token   keys it sees     turns
         0/0     token 3      9 - 2 = 7        0 1

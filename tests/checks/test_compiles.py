@@ -243,6 +243,26 @@ def test_a_line_of_another_file() -> None:
             "pl.multiple_of(start, 128)",
         ),
         (
+            unsupported(
+                "cannot statically prove that index in dimension 2 is a multiple of 2",
+                "tpu.vector_store",
+                "(vector<1x3x1x128xbf16>, memref<4x3x2x128xbf16>, index) -> ()",
+            ),
+            "a store of bfloat16",
+            "share words of 32 bits",
+            "jnp.where(row == place, new, old)",
+        ),
+        (
+            unsupported(
+                "infer-vector-layout: unsupported shape cast",
+                "tpu.reshape",
+                "(vector<256xbf16>) -> vector<256x1xbf16>",
+            ),
+            "a reshape of bfloat16",
+            "into a column",
+            "v.astype(jnp.float32)[:, None]",
+        ),
+        (
             unsupported("Offsets along tiled dimensions must be aligned", "tpu.memref_slice"),
             "a slice of a Ref",
             "share words of 32 bits",
