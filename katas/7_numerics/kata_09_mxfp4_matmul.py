@@ -20,8 +20,8 @@ Concept
     A v5e converts e5m2 instead, a register with one instruction. Its bits have the same
     meaning, so e2m1's fit into it:
 
-        e2m1                        s  e e  m
-        e5m2        s  0 0 0  e e   m  0          2**14 times smaller
+        e2m1              s e e m
+        e5m2        s 0 0 0 e e m 0        2**14 times smaller
 
     An exponent counts from a bias: 1 in e2m1, 15 in e5m2. So each number becomes 2**14
     times smaller; also 0.5, which is subnormal in both. The scale can undo that.
