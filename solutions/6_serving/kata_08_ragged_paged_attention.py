@@ -173,7 +173,10 @@ def ragged_paged_attention(
 
 
 def visits(cu_q_lens, num_seqs, *, bq, V):
-    """Sequence and q block of each visit, int32[V] each, in order; and how many there are."""
+    """Sequence and q block of each visit, int32[V] each, in order; and how many there are.
+
+    Entries past that number aren't read.
+    """
     starts, ends = cu_q_lens[:-1], cu_q_lens[1:]
     some = (jnp.arange(len(starts)) < num_seqs[0]) & (starts < ends)
     blocks = jnp.where(some, (ends + bq - 1) // bq - starts // bq, 0)
