@@ -91,7 +91,6 @@ def pipelined_copy(x: Float[Array, "M N"], *, bm=64, blocks=132, slots=2) -> Flo
         scratch_types=(ring, ring, plgpu.Barrier(num_barriers=slots)),
         grid=(blocks,),
         grid_names=("block",),
-        name="pipelined_copy",
     )(x)
 
 

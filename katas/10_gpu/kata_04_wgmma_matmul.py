@@ -102,7 +102,6 @@ def wgmma_matmul(
         ),
         grid=(M // bm, N // bn),
         grid_names=("i", "j"),
-        name="wgmma_matmul",
     )(a, b)
 
 

@@ -114,7 +114,6 @@ def warp_specialised_matmul(
         grid_names=("i", "j"),
         num_threads=3,
         thread_name="wg",
-        name="warp_specialised_matmul",
     )(a, b)
 
 

@@ -156,7 +156,6 @@ def flash_attention_hopper(
         num_threads=3,
         thread_name="wg",
         compiler_params=plgpu.CompilerParams(approx_math=True),
-        name="flash_attention_hopper",
     )(q, k, v)
 
 

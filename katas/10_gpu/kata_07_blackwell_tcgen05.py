@@ -114,7 +114,6 @@ def blackwell_tcgen05(
         ),
         grid=(M // bm, N // bn),
         grid_names=("i", "j"),
-        name="blackwell_tcgen05",
     )(a, b)
 
 

@@ -159,7 +159,6 @@ def persistent_collective_matmul(
         cluster_names=("pair",),
         num_threads=3,
         thread_name="wg",
-        name="persistent_collective_matmul",
     )(a, b)
 
 

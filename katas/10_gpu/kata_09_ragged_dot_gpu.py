@@ -115,7 +115,6 @@ def ragged_dot_gpu(
         ),
         grid=(M // bm + E, N // bn),
         grid_names=("visit", "j"),
-        name="ragged_dot_gpu",
     )(*visits_of(group_sizes, M=M, bm=bm), x, w)
 
 

@@ -82,7 +82,6 @@ def threads_and_grids(x: Float[Array, "N"], *, bn=512, warpgroups=2) -> Float[Ar
         grid_names=("block",),
         num_threads=warpgroups,
         thread_name="wg",
-        name="threads_and_grids",
     )(x)
 
 

@@ -92,7 +92,6 @@ def tma_copy(
         scratch_types=(box, box, plgpu.Barrier(num_arrivals=2)),
         grid=(x.shape[0] // bm, x.shape[1] // bn),
         grid_names=("i", "j"),
-        name="tma_copy",
     )(x, y)
 
 

@@ -116,7 +116,6 @@ def wgmma_matmul(
         ),
         grid=(M // bm, N // bn),
         grid_names=("i", "j"),
-        name="wgmma_matmul",
     )(a, b)
 
 
