@@ -455,9 +455,9 @@ class SampledKernel:
     def unwritten(self, number: int) -> int | None:
         """The position of an output's first element that no step writes; None if there is none.
 
-        An output with an alias has none: elements that no step writes are the input's.
+        Such elements of an output with an alias are the input's.
         """
-        if number in self._aliases or not (count := self.block_count(number)):
+        if not (count := self.block_count(number)):
             return None
         visited = np.zeros(count, np.bool_)
         visited[self._visits[number][self._visits[number] >= 0]] = True
