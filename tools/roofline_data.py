@@ -150,10 +150,6 @@ def _measured(kata: Kata) -> Measured:
     )
 
 
-def _whole(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
-    return 1.0
-
-
 def _causal(solution: ModuleType, case: Case, inputs: Sequence[Any]) -> float:
     return (case.sizes["T"] + 1) / (2 * case.sizes["T"])
 

@@ -120,6 +120,7 @@ def int8_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="int8_matmul",
     )(x, w, zero, w_sum, x_scale, w_scale)
 
 

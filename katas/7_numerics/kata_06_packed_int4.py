@@ -109,6 +109,7 @@ def packed_int4(
         out_specs=pl.BlockSpec((M, bn), lambda j, k: (0, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="packed_int4",
     )(x, packed, scale)
 
 

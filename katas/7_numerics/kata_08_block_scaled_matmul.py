@@ -127,6 +127,7 @@ def block_scaled_matmul(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="block_scaled_matmul",
     )(w_scales, x, w, x_scales)
 
 

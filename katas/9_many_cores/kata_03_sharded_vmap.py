@@ -88,7 +88,9 @@ def sharded_vmap(
 
 def attend(q, k, v):
     """Attention of one head: q[T, D], k[S, D], v[S, D] -> [T, D]."""
-    return pl.pallas_call(attend_kernel, out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype))(q, k, v)
+    return pl.pallas_call(
+        attend_kernel, out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype), name="attend"
+    )(q, k, v)
 
 
 def attend_kernel(q_ref, k_ref, v_ref, o_ref):

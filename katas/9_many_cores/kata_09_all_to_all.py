@@ -92,6 +92,7 @@ def all_to_all(x: Float[Array, "4 4 m N"], *, mesh) -> Float[Array, "4 4 m N"]:
                 pltpu.SemaphoreType.DMA((n - 1,)),
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="all_to_all",
         )(x.reshape(x.shape[1:]))
         return blocks.reshape(x.shape)
 

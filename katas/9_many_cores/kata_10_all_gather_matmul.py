@@ -115,6 +115,7 @@ def all_gather_matmul(
                 pltpu.SemaphoreType.DMA((n - 1,)),
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0, vmem_limit_bytes=48 * 2**20),
+            name="all_gather_matmul",
         )(x, w)
         return o
 

@@ -144,6 +144,7 @@ def multiplied(came, w, blocks, *, bm, bn):
         ),
         out_shape=jax.ShapeDtypeStruct((n * room, F), came.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="multiplied",
     )(visits, owner, came.reshape(n * room, D), w)
     return y.reshape(n, room, F)
 

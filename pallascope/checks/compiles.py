@@ -423,10 +423,10 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         r"^a store of (bfloat16|float8_\w+|int8|int16)\b[\s\S]*index in dimension \d+ is a "
         r"multiple of [24]\b",
         "Two rows of bfloat16, or four of int8, share words of 32 bits. A single row can't be "
-        "stored at a place that is computed.",
+        "stored at a position that is known only at run time.",
         "Load the rows that share words, replace one of them, and store all:\n"
         "    row = jax.lax.broadcasted_iota(jnp.int32, old.shape, 0)\n"
-        "    ref[...] = jnp.where(row == place, new, old)",
+        "    ref[...] = jnp.where(row == position, new, old)",
     ),
     (
         r"statically prove that index in dimension",
@@ -441,9 +441,10 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "The rows that a copy from or to HBM moves must lie within one tile, or begin and end at "
         "the edges of tiles, of 8 rows (int8: 32). Two rows of bfloat16, or four of int8, share "
         "words of 32 bits and are moved together. Columns are moved in tiles of 128. The compiler "
-        "must see that a start is such a multiple.",
-        "If a start always is, say so: pl.multiple_of(start, 8), with the number of rows if it is "
-        "below 8. If not, copy the multiple around your elements, and take them out in VMEM.",
+        "must be able to prove that a start is such a multiple.",
+        "If a start always is, say so: pl.multiple_of(start, 8), or the number of rows instead of "
+        "8 if that is smaller. If not, copy an aligned part that contains your elements, and "
+        "select them in VMEM.",
     ),
     (
         r"^a matmul of bfloat16\b[\s\S]*Bad (lhs|rhs) type",

@@ -110,6 +110,7 @@ def bf16_accumulate(
         out_shape=jax.ShapeDtypeStruct((1, B), jnp.float32),
         scratch_shapes=sums,
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="bf16_accumulate",
     )(x, w)
 
 

@@ -117,6 +117,7 @@ def f32_in_three(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
+        name="f32_in_three",
     )(x, y)
 
 

@@ -98,6 +98,7 @@ def row_quantiser(
             jax.ShapeDtypeStruct((M, 1), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel",)),
+        name="row_quantiser",
     )(cap, x)
 
 

@@ -120,6 +120,7 @@ def int4_weights(
         out_specs=pl.BlockSpec((M, bn), lambda j, k: (0, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="int4_weights",
     )(x, w, zero, scale)
 
 

@@ -111,6 +111,7 @@ def fp8_matmul(
         out_shape=jax.ShapeDtypeStruct((M, N), x.dtype),
         scratch_shapes=[pltpu.VMEM((bm, K), jnp.float8_e4m3fn)],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="fp8_matmul",
     )(scales, x, w)
 
 

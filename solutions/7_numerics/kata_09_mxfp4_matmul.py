@@ -127,6 +127,7 @@ def mxfp4_matmul(
         out_specs=pl.BlockSpec((M, bn), lambda j, k: (0, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), jnp.float32),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
+        name="mxfp4_matmul",
     )(x, packed, scale)
 
 

@@ -150,6 +150,7 @@ def in_blocks(kernel, dtype, bm, bn, x, w, *bias):
         out_specs=pl.BlockSpec((bm, bn), lambda i, j: (i, j)),
         out_shape=jax.ShapeDtypeStruct((M, N), dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "parallel")),
+        name="in_blocks",
     )(x, w, *bias)
 
 

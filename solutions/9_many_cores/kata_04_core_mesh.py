@@ -92,7 +92,7 @@ def core_mesh(
         )(x_hbm, g_hbm, o_hbm)
 
     out_type = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    return pl.kernel(body, out_type=out_type, mesh=two_cores())(x, g)
+    return pl.kernel(body, out_type=out_type, mesh=two_cores(), name="core_mesh")(x, g)
     # END SOLUTION
 
 

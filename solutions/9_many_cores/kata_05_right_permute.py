@@ -103,6 +103,7 @@ def right_permute(x: Float[Array, "M N"], *, mesh) -> Float[Array, "M N"]:
             out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
             scratch_shapes=[pltpu.SemaphoreType.DMA, pltpu.SemaphoreType.DMA],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="right_permute",
         )(x)
 
     rows = P("x")

@@ -114,6 +114,7 @@ def ring_all_gather(x: Float[Array, "4 m N"], *, mesh) -> Float[Array, "16 m N"]
                 pltpu.SemaphoreType.DMA((n - 1,)),
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="ring_all_gather",
         )(x.reshape(m, N))
 
     chips = P("x")

@@ -124,6 +124,7 @@ def all_gather_both_ways(x: Float[Array, "4 m N"], *, mesh) -> Float[Array, "16 
                 pltpu.SemaphoreType.DMA((2, 2)),
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="all_gather_both_ways",
         )(x.reshape(m, N))
 
     chips = P("x")

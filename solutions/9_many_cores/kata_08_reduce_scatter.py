@@ -120,6 +120,7 @@ def reduce_scatter(x: Float[Array, "4 M N"], *, mesh) -> Float[Array, "M N"]:
                 pltpu.SemaphoreType.REGULAR,
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="reduce_scatter",
         )(x.reshape(n, *quarter))
 
     chips = P("x")

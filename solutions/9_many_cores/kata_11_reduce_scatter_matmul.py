@@ -134,6 +134,7 @@ def reduce_scatter_matmul(
                 pltpu.SemaphoreType.REGULAR,
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="reduce_scatter_matmul",
         )(x.reshape(n, M // n, K), w)
 
     return jax.shard_map(

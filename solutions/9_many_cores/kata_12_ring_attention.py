@@ -182,6 +182,7 @@ def ring_attention(
                 pltpu.SemaphoreType.REGULAR,
             ],
             compiler_params=pltpu.CompilerParams(collective_id=0),
+            name="ring_attention",
         )(q.reshape(halves), jnp.stack([k, v]).reshape(2, *halves))
         return o.reshape(q.shape)
 

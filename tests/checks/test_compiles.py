@@ -250,7 +250,7 @@ def test_a_line_of_another_file() -> None:
             ),
             "a store of bfloat16",
             "share words of 32 bits",
-            "jnp.where(row == place, new, old)",
+            "jnp.where(row == position, new, old)",
         ),
         (
             unsupported(

@@ -56,7 +56,7 @@ from tests.support.repositories import ROOT
 from tools import roofline_data
 
 FOLDER = ROOT / "tests/course/numbers"
-#: Keys of a table that are no texts.
+#: Keys of a table that aren't texts of the docstring.
 SIZES, OTHER, QUOTED = "sizes", "other", "quoted"
 RESERVED = (SIZES, OTHER, QUOTED)
 #: The WHICH of a case file's code as a learner gets it.
