@@ -293,13 +293,16 @@ def _differs(
 ) -> Finding | None:
     """The finding for the sample of one result; None if it agrees with par's."""
     shape = par.shape
-    if own.unwritten is not None and par.unwritten is None:
-        at = tuple(map(int, np.unravel_index(own.unwritten, shape)))
-        name = _name_at_production(evidence, position)
-        return _at_production(evidence, f"no grid step writes element {at} of {name}.")
     first, got, wanted = common_elements(own, par)
     scale = _scales(wanted, first // shape[-1] if shape else first)
     wrong, error = _gross(evidence, par.values.dtype, got, wanted, scale)
+    # A block in place that no step writes keeps the input's values: they may be the right ones.
+    kept = np.isin(first, to_numpy(own.kept))
+    forgotten = wrong[kept].any() or not kept.any()
+    if own.unwritten is not None and par.unwritten is None and forgotten:
+        at = tuple(map(int, np.unravel_index(own.unwritten, shape)))
+        name = _name_at_production(evidence, position)
+        return _at_production(evidence, f"no grid step writes element {at} of {name}.")
     if not wrong.any():
         return _imprecise(evidence, position, error, scale) if _is_precise(evidence, par) else None
     worst = int(np.argmax(np.where(wrong, error, -1.0)))

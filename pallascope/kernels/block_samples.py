@@ -452,6 +452,10 @@ class SampledKernel:
             self._work.spent + 2 * steps * self._step_cost <= self._work.most
         )
 
+    def writes(self, number: int, place: int) -> bool:
+        """Whether a step writes this block of an output."""
+        return bool((self._visits[number] == place).any())
+
     def unwritten(self, number: int) -> int | None:
         """The position of an output's first element that no step writes; None if there is none.
 
@@ -645,13 +649,15 @@ def _targets(shape: Sequence[int], seed: int) -> Values:
 
 @dataclass(slots=True)
 class SomeBlocks:
-    """Blocks of an output that steps write: the positions of the elements, and the values.
+    """Blocks of an output: the positions of the elements, and the values.
 
-    `targets` is the number of elements whose blocks were asked for; `refused` is the reason why the
+    `kept` are the positions in blocks that no step writes, and that hold an input's values: at
+    least one such block, if there is one. `targets` is the number of elements whose blocks were asked for; `refused` is the reason why the
     block of one can't be computed.
     """
 
     blocks: list[tuple[Values, Values]] = field(default_factory=list)
+    kept: list[Values] = field(default_factory=list)
     targets: int = 0
     refused: str = ""
 
@@ -666,6 +672,8 @@ def blocks_of(output: KernelOutput, seed: int, targets: int = 0, every: bool = F
     places = kernel.place_of(number, _targets(output.shape, seed)).tolist()
     if every and kernel.runs_all_steps():
         places = range(kernel.block_count(number))
+    elif (unwritten := kernel.unwritten(number)) is not None:
+        places = [*kernel.place_of(number, np.array([unwritten])).tolist(), *places]
     for place in places:
         enough = found.targets >= max(targets, FIRST_TARGETS)
         if enough and not isinstance(places, range) and not kernel.is_cheap():
@@ -680,7 +688,10 @@ def blocks_of(output: KernelOutput, seed: int, targets: int = 0, every: bool = F
             found.refused = found.refused or str(why)
             continue
         if values is not None:
-            found.blocks.append((_positions(output.shape, *kernel.box(number, place)), values))
+            positions = _positions(output.shape, *kernel.box(number, place))
+            found.blocks.append((positions, values))
+            if not kernel.writes(number, place):
+                found.kept.append(positions)
     if found.refused and not found.blocks:
         raise NotSampled(found.refused)
     return found

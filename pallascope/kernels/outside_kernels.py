@@ -523,8 +523,13 @@ def _direct(output: KernelOutput, shape: tuple[int, ...], seed: int, targets: in
         values.append(block[chosen])
     sample = _sample(shape, np.concatenate(at), np.concatenate(values))
     unwritten = output.kernel.unwritten(output.number)
+    kept = [p[p % every == start] for p in found.kept]
     return dataclasses.replace(
-        sample, unwritten=unwritten, targets=found.targets, refused=found.refused
+        sample,
+        unwritten=unwritten,
+        kept=from_numpy(np.concatenate([np.zeros(0, np.int64), *kept])),
+        targets=found.targets,
+        refused=found.refused,
     )
 
 

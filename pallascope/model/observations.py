@@ -368,7 +368,8 @@ class ResultSample:
     """Some elements of a result of this `shape`: `values` at the row-major positions `at`, int64.
 
     `unwritten` is the position of an element in a block that no grid step visits; None if there is
-    none. `targets` is the number of elements whose blocks were asked for, and `refused` the reason
+    none. `kept` are those of `at` in such blocks of an output that has an input's memory: their
+    values are the input's. `targets` is the number of elements whose blocks were asked for, and `refused` the reason
     why one of these blocks can't be computed.
     """
 
@@ -376,6 +377,7 @@ class ResultSample:
     at: Array
     values: Array
     unwritten: int | None = None
+    kept: Array = Array("int64", (0,), b"")
     targets: int = 0
     refused: str = ""
 
