@@ -3,7 +3,7 @@
 Goal
     z = relu(x * y), for a column x and a row y, is given as a kernel. Write its
     backward pass: the kernel that computes dx and dy for a given dz, the dimension
-    semantics of its grid, and the rule that connects both kernels to `jax.vjp`. The
+    semantics of its grid, and the two rules that connect both kernels to `jax.vjp`. The
     launch returns z, dx and dy.
 
 Concept
@@ -29,8 +29,8 @@ Concept
     each element costs little, since the core waits for dz anyway. So the residuals are
     x and y, 16 thousand numbers instead of 67 million.
 
-    The grader runs jax.vjp with your rule. An array that the rule keeps is written by
-    one kernel and read by the other, so its bytes count in both.
+    The grader runs jax.vjp with your rules. An array that they keep is written by one
+    kernel and read by the other, so its bytes count in both.
 
     Both sums are over the same slope, one along each axis. A block of dx is complete
     after a row of blocks. dy is complete after the last row, since every row adds to
@@ -55,6 +55,8 @@ Try
 Needs     outer_product, adafactor_factors, softmax_backward
 Read on   Training Deep Nets with Sublinear Memory Cost, https://arxiv.org/abs/1604.06174
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +85,36 @@ def fused_outer_backward_kernel(x_ref, y_ref, dz_ref, dx_ref, dy_ref, dx_sum_ref
     # END SOLUTION
 
 
+# ---- The function, its rules, and the code that ties them together. ----
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def outer(x, y, bm, bn):
+    """Return relu(x * y), computed in blocks of (bm, bn)."""
+    return fused_outer(x, y, bm=bm, bn=bn)
+
+
+def outer_fwd(x, y, bm, bn):
+    """The forward rule: the result of `outer`, and the residuals."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return from outer_fwd the result of outer, and the arrays that the backward rule needs"
+    )
+    # END SOLUTION
+
+
+def outer_bwd(bm, bn, residuals, dz):
+    """The backward rule: the gradients for x and y, by `gradients`."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return both gradients from outer_bwd: call gradients, with the semantics of the two axes"
+    )
+    # END SOLUTION
+
+
+outer.defvjp(outer_fwd, outer_bwd)
+
+
 def fused_outer_backward(
     x: Float[Array, "M 1"],
     y: Float[Array, "1 N"],
@@ -93,17 +125,7 @@ def fused_outer_backward(
 ) -> tuple[Float[Array, "M N"], Float[Array, "M 1"], Float[Array, "1 N"]]:
     """Launch: z by the forward kernel, and its gradients for dz by the rule."""
 
-    @jax.custom_vjp
-    def outer(x, y):
-        return fused_outer(x, y, bm=bm, bn=bn)
-
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "define forward and backward, and pass both to outer.defvjp; backward calls gradients, with the semantics of the two axes"
-    )
-    # END SOLUTION
-
-    z, pullback = jax.vjp(outer, x, y)
+    z, pullback = jax.vjp(lambda x, y: outer(x, y, bm, bn), x, y)
     return (z, *pullback(dz))
 
 

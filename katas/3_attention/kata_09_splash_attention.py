@@ -4,7 +4,8 @@ Goal
     Write the forward kernel of splash attention, which is used to train large
     models: block-sparse attention that neither computes nor copies blocks that the mask
     skips, with grouped queries. You write the grid_spec of the launch. The body
-    and the tables are given. `dense_mask` shows which mask the tables stand for.
+    and the tables are given; `dense_mask` shows which mask they stand for. The kernel
+    also stores lse, the log-sum-exp of each query's scores, for the backward pass.
 
 Concept
     An index map can do arithmetic, so it could follow a causal mask. But the blocks
@@ -17,10 +18,9 @@ Concept
         num_scalar_prefetch=1      index map(i, j, table_ref) -> table_ref[i, j]
                                    body(table_ref, <inputs>, <outputs>, <scratch>)
 
-    So a row of blocks doesn't have to go through all blocks of keys. It goes
-    through a list, and all lists are as long as the longest one. For a causal
-    mask with a window, whose blocks repeat along the diagonal, the first rows
-    look like this:
+    So a row of blocks doesn't have to go through all blocks of keys. It goes through a
+    list, and all lists are as long as the longest one. For a causal mask with a window,
+    whose blocks repeat along the diagonal, the first rows look like this:
 
         blocks (. empty)     block_mask     data_next     mask_next
         1  .  .  .           1  0  0        0  0' 0'      0  0' 0'
@@ -31,22 +31,23 @@ Concept
     block_mask[i, step] is the same as before: 0 skip, 1 partial, 2 full.
     data_next is the block of keys. mask_next is the number of a partial block's mask
     in partial_masks. Equal blocks, such as all those on the diagonal, are stored only
-    once. Entries marked ' aren't read in their own step. Each of them repeats the entry
-    of the next step that reads one. An index map can only choose a block, not prevent
-    its copy, so this way each copy is made once, and early.
+    once. Entries marked ' aren't read in their own step. Each repeats the entry of the
+    next step that reads one. An index map can only choose a block, not prevent its copy,
+    so this way each copy is made once, and early.
 
     Predicted for 8 heads, T = S = 4096, H = 128, bfloat16 and blocks of 512:
 
                                     window of 1024                causal
                                    HBM     v5e    v6e       HBM     v5e    v6e
         block_sparse_attention    272 MiB 439 µs 305 µs    272 MiB 481 µs 339 µs
-        this launch              80.3 MiB 213 µs 160 µs   86.3 MiB 383 µs 294 µs
+        this launch              80.3 MiB 219 µs 167 µs   86.3 MiB 391 µs 302 µs
 
 Shapes
     name                           dtype[dims]           memory space   Ref's shape   block
     block_mask_ref                 int32[I, J]           SMEM           (I, J)        whole
     data_next_ref, mask_next_ref   int32[I, J]           SMEM           (I, J)        whole
     q_ref, o_ref                   q.dtype[B, N, T, H]   VMEM           (bq, H)       yours
+    lse_ref                        float32[B, N, 1, T]   VMEM           (1, bq)       yours
     k_ref, v_ref                   q.dtype[B, K, S, H]   VMEM           (bkv, H)      yours
     mask_ref                       int8[P, bq, bkv]      VMEM           (bq, bkv)     yours
     m_ref, l_ref                   float32[bq, 128]      VMEM scratch   (bq, 128)     -
@@ -63,7 +64,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
-from jaxtyping import Array, Float, Int8, Int32
+from jaxtyping import Array, Float, Float32, Int8, Int32
 
 LANES = 128
 MASK_VALUE = -0.7 * float(jnp.finfo(jnp.float32).max)
@@ -77,14 +78,16 @@ def splash_attention_spec(
     block_mask: Int32[Array, "I J"],
     data_next: Int32[Array, "I J"],
     mask_next: Int32[Array, "I J"],
-) -> Float[Array, "B N T H"]:
-    """The required result, in plain jax.numpy."""
+) -> tuple[Float[Array, "B N T H"], Float32[Array, "B N 1 T"]]:
+    """The required results, in plain jax.numpy: o and lse."""
     S, bkv = k.shape[2], partial_masks.shape[2]
     mask = dense_mask(partial_masks, block_mask, data_next, mask_next, S // bkv)
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
     s = jnp.einsum("bnth,bnsh->bnts", q, k) * q.shape[3] ** -0.5
-    p = jax.nn.softmax(jnp.where(mask, s, MASK_VALUE), axis=-1)
-    return jnp.einsum("bnts,bnsh->bnth", jnp.where(mask, p, 0), v)
+    s = jnp.where(mask, s, MASK_VALUE)
+    o = jnp.einsum("bnts,bnsh->bnth", jnp.where(mask, jax.nn.softmax(s, axis=-1), 0), v)
+    lse = jnp.where(mask.any(1), jax.nn.logsumexp(s, axis=-1), 0)[:, :, None]
+    return o, lse.astype(jnp.promote_types(q.dtype, jnp.float32))
 
 
 def splash_attention(
@@ -95,7 +98,7 @@ def splash_attention(
     block_mask: Int32[Array, "I J"],
     data_next: Int32[Array, "I J"],
     mask_next: Int32[Array, "I J"],
-) -> Float[Array, "B N T H"]:
+) -> tuple[Float[Array, "B N T H"], Float32[Array, "B N 1 T"]]:
     """Launch: every row of blocks gets as many steps as the fullest row has blocks to compute."""
     B, N, T, H = q.shape
     K = k.shape[1]
@@ -103,13 +106,16 @@ def splash_attention(
     rows, steps = block_mask.shape
     # BEGIN SOLUTION
     raise NotImplementedError(
-        "write grid_spec: three scalar-prefetch operands, a grid with as many steps per row as the tables, index maps that look up their blocks"
+        "write grid_spec: three scalar-prefetch operands, a grid with as many steps per row as the tables, index maps that look up their blocks; two outputs"
     )
     # END SOLUTION
     return pl.pallas_call(
         splash_attention_kernel,
         grid_spec=grid_spec,
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        out_shape=[
+            jax.ShapeDtypeStruct(q.shape, q.dtype),
+            jax.ShapeDtypeStruct((B, N, 1, T), jnp.float32),
+        ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
@@ -236,12 +242,13 @@ def attend(s, v_ref, m_ref, l_ref, acc_ref):
     acc_ref[...] = widened(alpha, acc_ref.shape[1]) * acc_ref[...] + pv
 
 
-def store(o_ref, m_ref, l_ref, acc_ref):
+def store(o_ref, lse_ref, m_ref, l_ref, acc_ref):
     """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
     H = o_ref.shape[1]
-    seen = widened(m_ref[...], H) > MASK_VALUE
-    o = jnp.where(seen, acc_ref[...] / widened(l_ref[...], H), 0)
+    m, l = m_ref[...], l_ref[...]
+    o = jnp.where(widened(m, H) > MASK_VALUE, acc_ref[...] / widened(l, H), 0)
     o_ref[...] = o.astype(o_ref.dtype)
+    lse_ref[...] = jnp.where(m > MASK_VALUE, m + jnp.log(l), 0).T[:1]
 
 
 def splash_attention_kernel(
@@ -253,6 +260,7 @@ def splash_attention_kernel(
     v_ref,
     mask_ref,
     o_ref,
+    lse_ref,
     m_ref,
     l_ref,
     acc_ref,
@@ -275,7 +283,7 @@ def splash_attention_kernel(
 
     @pl.when(step == pl.num_programs(3) - 1)
     def _():
-        store(o_ref, m_ref, l_ref, acc_ref)
+        store(o_ref, lse_ref, m_ref, l_ref, acc_ref)
 
 
 def test_splash_attention(hidden_case):

@@ -173,6 +173,35 @@ def dw_launch(x, w, labels, lse, dloss, *, bt, bv):
     )(x, w, labels, lse, dloss)
 
 
+# ---- The function, its rules, and the code that ties them together. ----
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def token_losses(x, w, labels, bt, bv):
+    """Return the loss of each token, float32[1, T]."""
+    return linear_cross_entropy(x, w, labels, bt=bt, bv=bv)[0]
+
+
+def token_losses_fwd(x, w, labels, bt, bv):
+    """The forward rule: the result of `token_losses`, and the residuals."""
+    # BEGIN SOLUTION
+    loss, lse = linear_cross_entropy(x, w, labels, bt=bt, bv=bv)
+    return loss, (x, w, labels, lse)
+    # END SOLUTION
+
+
+def token_losses_bwd(bt, bv, residuals, dloss):
+    """The backward rule: the gradients for x and w, and None for the labels."""
+    # BEGIN SOLUTION
+    dx = dx_launch(*residuals, dloss, bt=bt, bv=bv)
+    dw = dw_launch(*residuals, dloss, bt=bt, bv=bv)
+    return dx, dw, None
+    # END SOLUTION
+
+
+token_losses.defvjp(token_losses_fwd, token_losses_bwd)
+
+
 def linear_cross_entropy_backward(
     x: Float[Array, "T D"],
     w: Float[Array, "V D"],
@@ -184,23 +213,7 @@ def linear_cross_entropy_backward(
 ) -> tuple[Float32[Array, "1 T"], Float[Array, "T D"], Float[Array, "V D"]]:
     """Launch: a differentiable loss of each token, and its gradients for dloss."""
 
-    @jax.custom_vjp
-    def loss_of(x, w, labels):
-        return linear_cross_entropy(x, w, labels, bt=bt, bv=bv)[0]
-
-    # BEGIN SOLUTION
-    def forward(x, w, labels):
-        loss, lse = linear_cross_entropy(x, w, labels, bt=bt, bv=bv)
-        return loss, (x, w, labels, lse)
-
-    def backward(residuals, dloss):
-        dx = dx_launch(*residuals, dloss, bt=bt, bv=bv)
-        dw = dw_launch(*residuals, dloss, bt=bt, bv=bv)
-        return dx, dw, None
-
-    loss_of.defvjp(forward, backward)
-    # END SOLUTION
-    loss, pullback = jax.vjp(lambda x, w: loss_of(x, w, labels), x, w)
+    loss, pullback = jax.vjp(lambda x, w: token_losses(x, w, labels, bt, bv), x, w)
     return (loss, *pullback(dloss))
 
 

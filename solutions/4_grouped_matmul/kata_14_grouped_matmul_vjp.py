@@ -2,25 +2,25 @@
 
 Goal
     Connect two kernels to `jax.grad`. Write the BlockSpec of w for the gradient of x,
-    and the rule that says which kernel computes which gradient. The forward kernel can
+    and the rules that say which kernel computes which gradient. The forward kernel can
     also sum over the last dimension of w. The launch returns y, and dx and dw for a
     given dy.
 
 Concept
     JAX differentiates a program operation by operation, with a rule for each.
     `pallas_call` has no gradient rule, whatever its body does: if you ask for a
-    gradient, tracing fails. `jax.custom_vjp` uses your own rule instead:
+    gradient, tracing fails. `jax.custom_vjp` uses your own rules instead:
 
-        @jax.custom_vjp
-        def f(a, b): ...                    computes f(a, b)
+        @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+        def f(a, b, tile): ...                computes f(a, b)
 
-        def forward(a, b): ...              computes the same, plus what the
-                                            backward pass needs: its *residuals*
-        def backward(residuals, dy): ...    one gradient per argument of f
+        def f_fwd(a, b, tile): ...            the same, and *residuals* for f_bwd
+        def f_bwd(tile, residuals, dy): ...   a gradient for a, and one for b
 
-        f.defvjp(forward, backward)
+        f.defvjp(f_fwd, f_bwd)
 
-    An int32 argument, such as group_sizes, has no gradient: return None for it.
+    nondiff_argnums are the arguments that are no arrays. f_bwd takes them first. An
+    int32 array, such as group_sizes, has no gradient: return None for it.
 
     Both gradients are grouped matmuls again. For the rows r of group g:
 
@@ -39,9 +39,8 @@ Concept
         backward     w [G, K, N]   row of blocks ?, column ?       dimension 1
 
     In grouped_matmul, tk is the tile size of the dimension that is summed over, and tn
-    that of the result's columns. Check which tile sizes these are for dx.
-
-    What should the residuals be? They stay in HBM until the backward pass.
+    that of the result's columns. Check which tile sizes these are for dx. And what
+    should the residuals be? They stay in HBM until the backward pass.
 
 Shapes
     name          dtype[dims]        memory space   Ref's shape   block
@@ -59,6 +58,8 @@ Try
 Needs     launch_grouped_matmul, transposed_grouped_matmul, fused_matmul
 Read on   jax.custom_vjp, https://docs.jax.dev/en/latest/_autosummary/jax.custom_vjp.html
 """
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -128,6 +129,35 @@ def grouped_matmul(x, w, group_sizes, *, tm, tk, tn, transpose_w=False):
     )(group_offsets, group_ids, m_tile_ids, x, w)
 
 
+# ---- The function, its rules, and the code that ties them together. ----
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4, 5))
+def matmul(x, w, group_sizes, tm, tk, tn):
+    """Return the grouped matmul of x and w, [M, N]."""
+    return grouped_matmul(x, w, group_sizes, tm=tm, tk=tk, tn=tn)
+
+
+def matmul_fwd(x, w, group_sizes, tm, tk, tn):
+    """The forward rule: the result of `matmul`, and the residuals."""
+    # BEGIN SOLUTION
+    return matmul(x, w, group_sizes, tm, tk, tn), (x, w, group_sizes)
+    # END SOLUTION
+
+
+def matmul_bwd(tm, tk, tn, residuals, dy):
+    """The backward rule: a gradient for each of x, w and group_sizes."""
+    # BEGIN SOLUTION
+    x, w, group_sizes = residuals
+    dx = grouped_matmul(dy, w, group_sizes, tm=tm, tk=tn, tn=tk, transpose_w=True)
+    dw = transposed_grouped_matmul(x, dy, group_sizes, tm=tm, tk=tk, tn=tn)
+    return dx, dw, None
+    # END SOLUTION
+
+
+matmul.defvjp(matmul_fwd, matmul_bwd)
+
+
 def grouped_matmul_vjp(
     x: Float[Array, "M K"],
     w: Float[Array, "G K N"],
@@ -140,23 +170,7 @@ def grouped_matmul_vjp(
 ) -> tuple[Float[Array, "M N"], Float[Array, "M K"], Float[Array, "G K N"]]:
     """Launch: a differentiable grouped matmul, and its gradients for dy."""
 
-    @jax.custom_vjp
-    def matmul(x, w, group_sizes):
-        return grouped_matmul(x, w, group_sizes, tm=tm, tk=tk, tn=tn)
-
-    # BEGIN SOLUTION
-    def forward(x, w, group_sizes):
-        return matmul(x, w, group_sizes), (x, w, group_sizes)
-
-    def backward(residuals, dy):
-        x, w, group_sizes = residuals
-        dx = grouped_matmul(dy, w, group_sizes, tm=tm, tk=tn, tn=tk, transpose_w=True)
-        dw = transposed_grouped_matmul(x, dy, group_sizes, tm=tm, tk=tk, tn=tn)
-        return dx, dw, None
-
-    matmul.defvjp(forward, backward)
-    # END SOLUTION
-    y, pullback = jax.vjp(lambda x, w: matmul(x, w, group_sizes), x, w)
+    y, pullback = jax.vjp(lambda x, w: matmul(x, w, group_sizes, tm, tk, tn), x, w)
     return (y, *pullback(dy))
 
 

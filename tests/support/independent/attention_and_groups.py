@@ -79,7 +79,9 @@ def _(q: Any, k: Any, v: Any, mask: Any, block_mask: Any) -> Any:
 def _(q: Any, k: Any, v: Any, *tables: Any) -> Any:
     mask = _dense(*tables, columns=k.shape[2])
     k, v = (jnp.repeat(x, q.shape[1] // k.shape[1], axis=1) for x in (k, v))
-    return _seen(mask, _by_splash(mask, q, k, v))
+    scores = np.where(mask, np.asarray(q @ k.mT, np.float64) * q.shape[3] ** -0.5, -np.inf)
+    lse = np.where(np.any(mask, axis=1), np.logaddexp.reduce(scores, axis=-1), 0)
+    return _seen(mask, _by_splash(mask, q, k, v)), lse[:, :, None]
 
 
 @independent("splash_backward_dkv")

@@ -17,6 +17,7 @@ def splash_attention_kernel(
     v_ref,
     mask_ref,
     o_ref,
+    lse_ref,
     m_ref,
     l_ref,
     acc_ref,
@@ -39,11 +40,11 @@ def splash_attention_kernel(
 
     @pl.when(step == pl.num_programs(3) - 1)
     def _():
-        store(o_ref, m_ref, l_ref, acc_ref)
+        store(o_ref, lse_ref, m_ref, l_ref, acc_ref)
 
 
 def splash_attention(q, k, v, partial_masks, block_mask, data_next, mask_next):
-    B, N, _, H = q.shape
+    B, N, T, H = q.shape
     group = N // k.shape[1]
     _, bq, bkv = partial_masks.shape
     rows, steps = block_mask.shape
@@ -60,14 +61,22 @@ def splash_attention(q, k, v, partial_masks, block_mask, data_next, mask_next):
             num_scalar_prefetch=3,
             grid=(N, B, rows, steps),
             in_specs=[q_spec, kv_spec, kv_spec, mask_spec],
-            out_specs=q_spec,
+            out_specs=(
+                q_spec,
+                pl.BlockSpec(
+                    (None, None, 1, bq), lambda n, b, i, s, kind, data, mask: (b, n, 0, i)
+                ),
+            ),
             scratch_shapes=[
                 pltpu.VMEM((bq, LANES), jnp.float32),
                 pltpu.VMEM((bq, LANES), jnp.float32),
                 pltpu.VMEM((bq, H), jnp.float32),
             ],
         ),
-        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        out_shape=(
+            jax.ShapeDtypeStruct(q.shape, q.dtype),
+            jax.ShapeDtypeStruct((B, N, 1, T), jnp.float32),
+        ),
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary", "arbitrary")
         ),
@@ -109,12 +118,18 @@ def splash_attention(q, k, v, partial_masks, block_mask, data_next, mask_next):
                 pl.BlockSpec((*head, bkv, H), keys),
                 pl.BlockSpec((pl.squeezed, bq, bkv), mask),
             ],
-            out_specs=[pl.BlockSpec((*head, bq, H), queries)],
+            out_specs=[
+                pl.BlockSpec((*head, bq, H), queries),
+                pl.BlockSpec((*head, 1, bq), lambda b, n, i, *rest: (b, n, 0, i)),
+            ],
             scratch_shapes=[pltpu.VMEM((bq, width), jnp.float32) for width in (LANES, LANES, H)],
         ),
-        out_shape=[jax.ShapeDtypeStruct(q.shape, q.dtype)],
+        out_shape=[
+            jax.ShapeDtypeStruct(q.shape, q.dtype),
+            jax.ShapeDtypeStruct((B, N, 1, q.shape[2]), jnp.float32),
+        ],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "parallel", "arbitrary")
         ),
         name="splash",
-    )(block_mask, data_next, mask_next, q, k, v, partial_masks)[0]
+    )(block_mask, data_next, mask_next, q, k, v, partial_masks)
