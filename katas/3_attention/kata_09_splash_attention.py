@@ -245,10 +245,10 @@ def attend(s, v_ref, m_ref, l_ref, acc_ref):
 def store(o_ref, lse_ref, m_ref, l_ref, acc_ref):
     """After the last block: normalize. A query that saw no key has no maximum and gets 0."""
     H = o_ref.shape[1]
-    m, l = m_ref[...], l_ref[...]
-    o = jnp.where(widened(m, H) > MASK_VALUE, acc_ref[...] / widened(l, H), 0)
+    m, total = m_ref[...], l_ref[...]
+    o = jnp.where(widened(m, H) > MASK_VALUE, acc_ref[...] / widened(total, H), 0)
     o_ref[...] = o.astype(o_ref.dtype)
-    lse_ref[...] = jnp.where(m > MASK_VALUE, m + jnp.log(l), 0).T[:1]
+    lse_ref[...] = jnp.where(m > MASK_VALUE, m + jnp.log(total), 0).T[:1]
 
 
 def splash_attention_kernel(

@@ -652,8 +652,8 @@ class SomeBlocks:
     """Blocks of an output: the positions of the elements, and the values.
 
     `kept` are the positions in blocks that no step writes, and that hold an input's values: at
-    least one such block, if there is one. `targets` is the number of elements whose blocks were asked for; `refused` is the reason why the
-    block of one can't be computed.
+    least one such block, if there is one. `targets` is the number of elements whose blocks were
+    asked for; `refused` is the reason why the block of one can't be computed.
     """
 
     blocks: list[tuple[Values, Values]] = field(default_factory=list)

@@ -363,21 +363,24 @@ class Share:
     results: tuple[Array, ...]
 
 
+NO_POSITIONS = Array("int64", (0,), b"")
+
+
 @dataclass(frozen=True, slots=True)
 class ResultSample:
     """Some elements of a result of this `shape`: `values` at the row-major positions `at`, int64.
 
     `unwritten` is the position of an element in a block that no grid step visits; None if there is
     none. `kept` are those of `at` in such blocks of an output that has an input's memory: their
-    values are the input's. `targets` is the number of elements whose blocks were asked for, and `refused` the reason
-    why one of these blocks can't be computed.
+    values are the input's. `targets` is the number of elements whose blocks were asked for, and
+    `refused` the reason why one of these blocks can't be computed.
     """
 
     shape: tuple[int, ...]
     at: Array
     values: Array
     unwritten: int | None = None
-    kept: Array = Array("int64", (0,), b"")
+    kept: Array = NO_POSITIONS
     targets: int = 0
     refused: str = ""
 

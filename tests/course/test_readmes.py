@@ -81,6 +81,16 @@ def test_the_short_way_to_flash_attention_is_as_short_as_they_say() -> None:
     assert said in " ".join(readmes.readme_of(ROOT, "1_basics").read_text(encoding="utf-8").split())
 
 
+def test_the_layouts_of_caches_are_those_of_the_specs() -> None:
+    section = readmes.readme_of(ROOT, "6_serving").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `\[(.+?)\]`.*?\| (.+) \|$", section, re.MULTILINE)
+    layouts = {name: dims for dims, names in rows for name in re.findall(r"`(\w+)`", names)}
+    ours = {kata.name: kata for kata in katas(ROOT, SOLUTIONS) if kata.track == "6_serving"}
+    assert set(layouts) == set(ours) - {"ragged_visits", "serve_bench"}
+    for name, dims in layouts.items():
+        assert f'"{dims.replace(",", "")}"]' in ours[name].solution.read_text(encoding="utf-8")
+
+
 def test_nothing_is_left_of_the_template() -> None:
     assert template_leftovers(ROOT) == ()
 
