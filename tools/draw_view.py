@@ -46,7 +46,7 @@ RAGGED = "4_grouped_matmul/kata_11_ragged_grouped_matmul"
 PICTURES = (
     Picture("solved", MATMUL, 4, ("", "")),
     Picture("failed", MATMUL, 4, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
-    Picture("splash", SPLASH, 5, case=2, height=1500),
+    Picture("splash", SPLASH, 5, case=2, height=1960),
     Picture("ragged", RAGGED, 9),
     Picture("dark", RAGGED, 9, scheme="dark"),
     Picture("narrow", RAGGED, 9, width=390, height=1400),

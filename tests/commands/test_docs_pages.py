@@ -27,7 +27,7 @@ generate = importlib.import_module("generate")
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
 NEWER = (
     *("choosing-a-kernel-language", "cost-of-operations", "from-jaxpr-to-bundles"),
-    "guiding-a-model",
+    *("guiding-a-model", "cost-of-a-batch"),
 )
 needs_libtpu = pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu is not installed")
 #: Pages whose code prints what they quote.

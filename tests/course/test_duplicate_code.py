@@ -19,11 +19,6 @@ ON_PURPOSE = {
         "attend",
         "ragged_sequence",
     ): "takes the values, not their Ref: those past the edge are zeroed",
-    ("Chip", "serve_bench"): "all of its programs multiply bfloat16",
-    (
-        "decode_attention",
-        "decode_attention",
-    ): "launches a kernel; elsewhere it is plain jax.numpy, for XLA",
     ("dense_mask", "splash_backward_dkv"): "its tables are those of the transposed mask",
     ("group_metadata", "group_metadata"): "visits no empty groups, which only later katas need",
     (
@@ -35,6 +30,7 @@ ON_PURPOSE = {
     ("random_blocks", "splash_backward_dkv"): "transposed, with a row of keys that no query sees",
     ("rms_norm", "rms_norm"): "launches a kernel; elsewhere it is plain jax.numpy, for XLA",
     ("splash_tables", "splash_tables"): "makes tables of a given size, within jit, from no mask",
+    ("store", "splash_attention"): "stores the log-sum-exp as well",
 }
 
 

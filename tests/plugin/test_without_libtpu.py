@@ -79,5 +79,4 @@ def test_the_exercises_whose_point_nobody_can_judge_without_libtpu() -> None:
         "tune_blocks",
         "kv_cache_write",
         "rpa_fused_write",
-        "serve_bench",
     ]
