@@ -401,18 +401,10 @@ def _name_at_production(evidence: Evidence, position: int) -> str:
 
 
 def _at_production(evidence: TpuEvidence, told: str) -> Finding:
-    why = (
-        "Some elements were computed at production size, and compared with the solution's. If all "
-        "other hidden cases are right, the launch computes something else at this size."
-    )
     remedy = (
-        "If another case fails, correct that first. Otherwise look for a condition on sizes, for a "
-        "grid or a loop that doesn't cover the array, for a block index that wraps around, and for "
-        "a number that overflows its integer."
+        "If another case fails, correct that first. If only this one fails, look for a condition "
+        "on sizes, for a grid or a loop that doesn't cover the array, for a block index that wraps "
+        "around, and for a number that overflows its integer."
     )
-    parts = [
-        f"{_where(evidence)}, {told}",
-        paragraph("why", why),
-        paragraph("try", remedy),
-    ]
+    parts = [f"{_where(evidence)}, {told}", paragraph("try", remedy)]
     return Finding(Check.VALUES, "wrong at production size", "\n".join(parts))
