@@ -216,7 +216,7 @@ def _work_of_one(eqn: core.JaxprEqn, in_loop: bool) -> float:
     name = eqn.primitive.name
     if name == "dot_general":
         return product_work(eqn)
-    if inner_jaxprs(eqn) or not eqn.outvars:
+    if inner_jaxprs(eqn) or not eqn.outvars or name == "with_memory_space_constraint":
         return 0.0
     result = eqn.invars[_UPDATES[name]].aval if name in _UPDATES else eqn.outvars[0].aval
     size = math.prod(result.shape) if isinstance(result, Shaped) else 1
