@@ -60,6 +60,8 @@ Needs     scale_2d, softmax_backward
 Read on   Dropout, https://jmlr.org/papers/v15/srivastava14a.html
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
@@ -93,7 +95,7 @@ def dropped(x, seed, *, percent, bm, bn):
     M, N = x.shape
     blocks = pl.BlockSpec((bm, bn), lambda i, j, seed_ref: (i, j))
     return pl.pallas_call(
-        lambda *refs: dropout_kernel(*refs, percent=percent),
+        functools.partial(dropout_kernel, percent=percent),
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=1,
             grid=(pl.cdiv(M, bm), pl.cdiv(N, bn)),
@@ -106,6 +108,36 @@ def dropped(x, seed, *, percent, bm, bn):
     )(seed, x)
 
 
+# ---- The function, its rules, and the code that ties them together. ----
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3, 4))
+def drop(x, seed, percent, bm, bn):
+    """Return x with percent % of its elements dropped, and the others scaled."""
+    return dropped(x, seed, percent=percent, bm=bm, bn=bn)
+
+
+def drop_fwd(x, seed, percent, bm, bn):
+    """The forward rule: the result of `drop`, and the residuals."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return from drop_fwd the result of drop, and as residuals only as much as the mask depends on"
+    )
+    # END SOLUTION
+
+
+def drop_bwd(percent, bm, bn, residuals, dy):
+    """The backward rule: a gradient for x and one for seed."""
+    # BEGIN SOLUTION
+    raise NotImplementedError(
+        "return from drop_bwd the gradient for x, and None for the seed"
+    )
+    # END SOLUTION
+
+
+drop.defvjp(drop_fwd, drop_bwd)
+
+
 def dropout(
     x: Float[Array, "M N"],
     dy: Float[Array, "M N"],
@@ -116,20 +148,8 @@ def dropout(
     bn: int = 512,
 ) -> tuple[Float[Array, "M N"], Float[Array, "M N"]]:
     """Launch: dropout that can be differentiated, and its gradient for dy."""
-
-    @jax.custom_vjp
-    def drop(x, seed):
-        return dropped(x, seed, percent=percent, bm=bm, bn=bn)
-
-    # BEGIN SOLUTION
-    raise NotImplementedError(
-        "define forward and backward; as residuals, keep only as much as the mask depends on"
-    )
-    # END SOLUTION
-    drop.defvjp(forward, backward)
-    y, pullback = jax.vjp(drop, x, seed)
-    dx, _ = pullback(dy)
-    return y, dx
+    y, pullback = jax.vjp(lambda x: drop(x, seed, percent, bm, bn), x)
+    return (y, *pullback(dy))
 
 
 # ---- Given: inputs and helpers. ----
