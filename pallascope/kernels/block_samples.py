@@ -258,7 +258,9 @@ def _is_access(eqn: core.JaxprEqn, _: bool) -> float:
 
 
 _OF_THE_GRID = ("program_id", "num_programs")
-_OWN = {*_OF_THE_GRID, *OF_GENERATORS}
+#: Of JAX 0.12, in loops whose Refs were discharged. XLA refuses loops that begin without it.
+_CONSTRAINT = "with_memory_space_constraint"
+_OWN = {*_OF_THE_GRID, *OF_GENERATORS, _CONSTRAINT}
 
 
 @dataclass(slots=True)
@@ -276,6 +278,8 @@ class _Body(Evaluator):
             return [self.ids[axis] if name == "program_id" else jnp.int32(self.sizes[axis])]
         if name in OF_GENERATORS:
             return self.generator.operation(eqn, inputs)
+        if name == _CONSTRAINT:
+            return inputs
         inside = {p for inner in inner_jaxprs(eqn) for p in primitives(inner)}
         if inside.isdisjoint(_OWN):
             return bind(eqn, inputs)

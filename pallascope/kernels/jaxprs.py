@@ -80,6 +80,7 @@ CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vmap_call": "call",
+    "eval_jaxpr": "call_jaxpr",  # since JAX 0.12, of a loop with a Ref
 }
 
 

@@ -146,3 +146,27 @@ def test_an_empty_array_holds_nan(start: Callable[[], Any], written: bool) -> No
     assert np.array_equal(result, X)
     (sample,) = launch.block_sample([X], seed=1).results
     assert bool(np.isnan(to_numpy(sample.values)).any()) is not written
+
+
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_a_loop_over_a_ref_is_run_step_by_step(
+    monkeypatch: pytest.MonkeyPatch, unroll: int
+) -> None:
+    """JAX 0.12 calls the bodies of such loops by a primitive of their own."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        def turn(row: Any, total: Any) -> Any:
+            total += x_ref[row]
+            o_ref[row] = total
+            return total
+
+        jax.lax.fori_loop(0, 8, turn, jnp.zeros(128, jnp.float32), unroll=unroll)
+
+    spec = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    out = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    launch = pl.pallas_call(kernel, grid=(32,), in_specs=[spec], out_specs=spec, out_shape=out)
+    monkeypatch.setattr(TracedLaunch, "run", None)  # of the launch as a whole
+    with for_chip("TPU v5 lite", 1):
+        (sample,) = TracedLaunch.of(launch, [X], {}).block_sample([X], 1).results
+    expected = X.reshape(32, 8, 128).cumsum(axis=1).reshape(-1)
+    np.testing.assert_array_equal(to_numpy(sample.values), expected[to_numpy(sample.at)])
