@@ -27,9 +27,9 @@ BEGIN = "<!-- BEGIN PARTS: written by python tools/cost_of_a_batch.py -->\n\n"
 END = "\n\n<!-- END PARTS -->"
 CHIP = "v5e"
 BATCHES = (1, 16, 256)
-#: A model: width and hidden width; heads of keys, queries for each and their length; drafted tokens;
-#: rows in a sequence's cache, in pages; heads and length of a latent.
+#: A model: width and hidden width; heads of keys, queries for each, their length; drafted tokens.
 D, F, K, G, H, DRAFTS = 4096, 12288, 8, 4, 128, 8
+#: Rows in a sequence's cache; its pages, and their rows and width; heads and length of a latent.
 S, PAGES, PAGE_ROWS, W, R, L = 4096, 32, 128, 1024, 64, 512
 HEAD = """\
 | | B | bytes | operations a byte | shortest time | XLA's bytes | largest speedup |
@@ -63,16 +63,17 @@ def shape(*sizes: int, dtype: str = "bfloat16") -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, jnp.dtype(dtype))
 
 
-def programs(B: int) -> list[tuple[str, Any, tuple[Any, ...]]]:
+def programs(batch: int) -> list[tuple[str, Any, tuple[Any, ...]]]:
     """The name, the function and the arguments of each part."""
-    cache = shape(B, K, S, H)
-    tables = shape(B, PAGES, dtype="int32"), shape(B, R, S), shape(B * PAGES, PAGE_ROWS, W)
+    cache = shape(batch, K, S, H)
+    table, weights = shape(batch, PAGES, dtype="int32"), shape(batch, R, S)
+    values = shape(batch * PAGES, PAGE_ROWS, W)
     return [
-        ("a layer of weights", dense_layer, (shape(B, D), shape(D, F))),
-        ("attention", decode_attention, (shape(B, K, G, H), cache, cache)),
-        (f"{DRAFTS} drafts", decode_attention, (shape(B, K, G * DRAFTS, H), cache, cache)),
-        ("values in pages", paged_values, tables),
-        ("latent attention", latent_attention, (shape(B, R, L), shape(B, S, L))),
+        ("a layer of weights", dense_layer, (shape(batch, D), shape(D, F))),
+        ("attention", decode_attention, (shape(batch, K, G, H), cache, cache)),
+        (f"{DRAFTS} drafts", decode_attention, (shape(batch, K, G * DRAFTS, H), cache, cache)),
+        ("values in pages", paged_values, (table, weights, values)),
+        ("latent attention", latent_attention, (shape(batch, R, L), shape(batch, S, L))),
     ]
 
 
@@ -80,13 +81,13 @@ def table() -> str:
     rows = [HEAD]
     parts = zip(*map(programs, BATCHES), strict=True)
     for sizes in parts:
-        for B, (name, function, args) in zip(BATCHES, sizes, strict=True):
+        for batch, (name, function, args) in zip(BATCHES, sizes, strict=True):
             one = compiler.program_of(name, function, args, chips.named(CHIP), ask_xla=True)
             assert one.baseline
             assert not one.baseline.missing, one.baseline.missing
             cells = [
-                name if B == BATCHES[0] else "",
-                str(B),
+                name if batch == BATCHES[0] else "",
+                str(batch),
                 _bytes(one.bytes),
                 f"{one.flops / one.bytes:.3g}",
                 f"{one.best * 1e6:,.0f} µs",

@@ -29,13 +29,13 @@ Concept
     each element costs little, since the core waits for dz anyway. So the residuals are
     x and y, 16 thousand numbers instead of 67 million.
 
-    The grader runs jax.vjp with your rules. An array that they keep is written by one
-    kernel and read by the other, so its bytes count in both.
+    The grader runs jax.vjp with your rules. A residual is written by one kernel and read
+    by the other, so its bytes count in both.
 
     Both sums are over the same slope, one along each axis. A block of dx is complete
     after a row of blocks. dy is complete after the last row, since every row adds to
     all of dy. Until then the sum is in dy_sum_ref, all N columns in float32. So steps
-    of different rows share a sum.
+    with different i add to the same sum.
 
 Shapes
     name         dtype[dims]       memory space   Ref's shape   block

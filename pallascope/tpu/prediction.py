@@ -249,7 +249,8 @@ class Roofline:
         if self.bound is Bound.LATENCY:
             return f"{self.waiting / self.total:.0%} of the time is spent waiting; {moving}"
         _, taken = self.units[0]
-        return f"busy for {format_time(taken)}, {taken / self.total:.0%} of the time; {moving}"
+        issuing = f"issuing takes {format_time(self.issue)}, {self.issue / self.total:.0%}"
+        return f"{issuing} of the time, and this unit needs {format_time(taken)} of it; {moving}"
 
 
 def roofline(kernel: Prediction) -> Roofline | None:

@@ -30,17 +30,17 @@ Concept
     each block of dw would return for each block of tokens; with tokens innermost it is
     the other way round. That is five products in all; XLA does three:
 
-                       moved       of it d, logits   time
-        XLA            9.5 GiB     7.8 GiB           59.4 ms, by its own estimate
-        these          18.8 GiB    none              66.1 ms
+                       moved       for d and logits   time
+        XLA            9.5 GiB     7.8 GiB            59.4 ms, by its own estimate
+        these          18.8 GiB    none               66.1 ms
 
     So this saves memory, not time. An axis of the grid that a sum runs over must not be
     parallel: two cores would share its steps, and both would add to the same block,
     which is a race. dx sums over words, and dw over tokens, so their parallel axes
     differ.
 
-    Past the last word, d *and* w are garbage, and 0 times NaN is NaN: replace both in a
-    sum over words, and d and x in a sum over tokens.
+    Past the last word, logits *and* w are garbage. A d of 0 doesn't help alone, since 0
+    times NaN is NaN: in a sum over words, make both d and w 0; over tokens, d and x.
 
 Shapes
     name                 dtype[dims]      memory space   Ref's shape   block

@@ -19,8 +19,8 @@ Concept
                                    body(table_ref, <inputs>, <outputs>, <scratch>)
 
     So a row of blocks doesn't have to go through all blocks of keys. It goes through a
-    list, and all lists are as long as the longest one. For a causal mask with a window,
-    whose blocks repeat along the diagonal, the first rows look like this:
+    list, and all lists are as long as the longest one, J entries. For a causal mask with
+    a window, whose blocks repeat along the diagonal, the first rows look like this:
 
         blocks (. empty)     block_mask     data_next     mask_next
         1  .  .  .           1  0  0        0  0' 0'      0  0' 0'
@@ -31,9 +31,9 @@ Concept
     block_mask[i, step] is the same as before: 0 skip, 1 partial, 2 full.
     data_next is the block of keys. mask_next is the number of a partial block's mask
     in partial_masks. Equal blocks, such as all those on the diagonal, are stored only
-    once. Entries marked ' aren't read in their own step. Each repeats the entry of the
-    next step that reads one. An index map can only choose a block, not prevent its copy,
-    so this way each copy is made once, and early.
+    once. The blocks of entries marked ' aren't used in their own step. Each repeats the
+    entry of the next step that uses one. An index map can only choose a block, not prevent
+    its copy, so this way each copy is made once, and early.
 
     Predicted for 8 heads, T = S = 4096, H = 128, bfloat16 and blocks of 512:
 

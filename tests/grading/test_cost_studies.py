@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from grader.exercise.cases import draw
-from grader.exercise.catalog import Kata
+from grader.exercise.catalog import Kata, katas
 from grader.exercise.key_tables import KataKind
 from grader.exercise.repository import new_kata
 from grader.grading.cost_studies import (
@@ -29,7 +29,7 @@ from pallascope.tpu import OnChip
 from tests.pallascope.support.calls import call, operand
 from tests.pallascope.support.sample_predictions import prediction, refused, schedule
 from tests.support.factories import FILE
-from tests.support.repositories import Repository
+from tests.support.repositories import ROOT, Repository
 
 # ---- the case ----
 
@@ -65,6 +65,13 @@ def test_a_size_that_is_given_stands(repository: Repository) -> None:
     kata = repository.add("double")
     case = case_of(kata, 0, 0, {"bm": "64", "M": "4096"})
     assert (case.sizes["bm"], case.sizes["M"]) == (64, 4096)
+
+
+def test_a_number_that_may_be_0_can_be_given() -> None:
+    (splash,) = (kata for kata in katas(ROOT, "solutions") if kata.name == "splash_attention")
+    assert case_of(splash, None, 0, {"pattern": "0"}).sizes["pattern"] == 0
+    with pytest.raises(ValueError, match="bq=0: a size is"):
+        case_of(splash, None, 0, {"bq": "0"})
 
 
 @pytest.mark.parametrize(
