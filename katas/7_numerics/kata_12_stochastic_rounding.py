@@ -44,7 +44,7 @@ Concept
 
 Shapes
     name       dtype[dims]      memory space   Ref's shape   block
-    seed_ref   int32[1]         SMEM           [1]           whole
+    seed_ref   int32[1]         SMEM           (1,)          whole
     w_ref      bfloat16[M, N]   VMEM           (bm, N)       (i, 0)
     u_ref      float32[M, N]    VMEM           (bm, N)       (i, 0)
     o_ref      bfloat16[M, N]   VMEM           (bm, N)       (i, 0)

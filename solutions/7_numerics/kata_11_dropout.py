@@ -47,7 +47,7 @@ Concept
 
 Shapes
     name       dtype[dims]     memory space   Ref's shape   block
-    seed_ref   int32[1]        SMEM           [1]           whole
+    seed_ref   int32[1]        SMEM           (1,)          whole
     x_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
     o_ref      x.dtype[M, N]   VMEM           (bm, bn)      (i, j)
 

@@ -63,6 +63,8 @@ def test_table_has_the_five_columns(exercise: Kata) -> None:
     spaces = SPACES[target_of(exercise)]
     unknown = {row.space for row in rows} - spaces
     demand(not unknown, exercise.solution, f"it names {unknown}", f"Memory is one of {spaces}")
+    lists = [row.ref for row in rows if row.ref.startswith("[")]
+    demand(not lists, exercise.solution, f"it has the shapes {lists}", "Write tuples, such as (1,)")
 
 
 @each
