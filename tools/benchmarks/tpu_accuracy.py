@@ -1,9 +1,9 @@
-"""Predicted beside measured times on a TPU v5e: 18 matrix multiplications and 10 grouped ones.
+"""Predicted beside measured times: matrix products on a TPU v5e, and copies on a v6e.
 
     python tools/benchmarks/tpu_accuracy.py
 
-prints two tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
-is needed; it takes about five minutes, for the smallest blocks make 262144 grid steps.
+prints four tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
+is needed; it takes about six minutes, for the smallest blocks make 262144 grid steps.
 
 The first is from the tutorial "Matrix Multiplication" of JAX's documentation: three variants of a
 kernel, two choices of blocks, three sizes. The notebook printed means of 100 launches, timed by
@@ -19,6 +19,13 @@ subtracted, but what XLA does around the kernel is in them and not predicted. Le
 ask for four buffers, which JAX's kernel doesn't offer, and rows with residuals, which copy the
 result. The last row is the only one that HBM bounds: with that many writes among the reads it does
 not reach the bandwidth that is predicted with.
+
+The third is a sweep of block sizes at one size, timed by the host. Its kernel adds up in a float32
+result, which XLA rounds afterwards. A launch is estimated from every second row, and the ratios are
+those of the other rows.
+
+The fourth is one copy through VMEM in blocks of different sizes, on a v6e, by a profiler. Nothing
+is subtracted, and nothing was fitted to it.
 """
 
 from __future__ import annotations
@@ -38,7 +45,7 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
-from pallascope.tpu import predictions
+from pallascope.tpu import chips, predictions
 
 TUTORIAL = "docs/pallas/tpu/matmul.ipynb of jax-ml/jax"
 LAUNCH = 0.105e-3  # seconds
@@ -54,14 +61,56 @@ PRINTED = {
     ("relu(x @ y)", LARGE): (0.00012622540001757442, 0.000896632740041241, 0.006130605939542875),
 }
 TUNED = Path(__file__).with_name("ragged_dot_v5e.json")
+SWEEP = "notebooks/05_reproduce_figures.ipynb of linhkid/pallas-forge, at 090510b"
+#: Milliseconds, as printed, by bm and bk, for each of COLUMNS: medians of 15 launches.
+COLUMNS, PRODUCT = (128, 256, 512), 2048  # bn; M, K and N
+SWEPT = {
+    (64, 128): (2.665, 1.588, 1.007),
+    (64, 256): (1.693, 1.092, 0.770),
+    (64, 512): (1.143, 0.794, 0.681),
+    (128, 128): (1.603, 0.972, 0.694),
+    (128, 256): (1.020, 0.693, 0.530),
+    (128, 512): (0.754, 0.553, 0.457),
+    (256, 128): (0.974, 0.646, 0.496),
+    (256, 256): (0.713, 0.520, 0.416),
+    (256, 512): (0.552, 0.437, 0.380),
+    (512, 128): (0.668, 0.488, 0.389),
+    (512, 256): (0.538, 0.400, 0.387),
+    (512, 512): (0.476, 0.373, 0.318),
+}
+COPIES = "pallas/index-copy.ipynb of tengyifei/playground, at 0b283c5"
+#: Milliseconds, as printed, by the tokens in a block: bfloat16[2048, 4, 128] to another array.
+COPIED = {
+    1: 0.6497,
+    2: 0.3362,
+    4: 0.1743,
+    8: 0.0908,
+    16: 0.0476,
+    32: 0.0259,
+    64: 0.0146,
+    128: 0.0090,
+}
 
 
 def matmul(
-    x: Any, y: Any, *, bm: int, bk: int, bn: int, transposed: bool = False, relu: bool = False
+    x: Any,
+    y: Any,
+    *,
+    bm: int,
+    bk: int,
+    bn: int,
+    transposed: bool = False,
+    relu: bool = False,
+    in_result: bool = False,
 ) -> Any:
-    """x[M, K] @ y[K, N], or @ y[N, K].T, in bfloat16 with a float32 accumulator in VMEM."""
+    """x[M, K] @ y[K, N], or @ y[N, K].T, in bfloat16 with a float32 accumulator in VMEM.
 
-    def kernel(x_ref: Any, y_ref: Any, o_ref: Any, acc_ref: Any) -> None:
+    With `in_result`, the float32 result itself is the accumulator.
+    """
+
+    def kernel(x_ref: Any, y_ref: Any, o_ref: Any, acc_ref: Any = None) -> None:
+        acc_ref = o_ref if in_result else acc_ref
+
         @pl.when(pl.program_id(2) == 0)
         def _() -> None:
             acc_ref[...] = jnp.zeros_like(acc_ref)
@@ -70,6 +119,9 @@ def matmul(
         acc_ref[...] += lax.dot_general(
             x_ref[...], y_ref[...], (contracted, ((), ())), preferred_element_type=jnp.float32
         )
+
+        if in_result:
+            return
 
         @pl.when(pl.program_id(2) == pl.num_programs(2) - 1)
         def _() -> None:
@@ -86,8 +138,8 @@ def matmul(
         grid=(m // bm, n // bn, k // bk),
         in_specs=[pl.BlockSpec((bm, bk), lambda i, j, step: (i, step)), y_spec],
         out_specs=pl.BlockSpec((bm, bn), lambda i, j, step: (i, j)),
-        out_shape=jax.ShapeDtypeStruct((m, n), x.dtype),
-        scratch_shapes=[pltpu.VMEM((bm, bn), jnp.float32)],
+        out_shape=jax.ShapeDtypeStruct((m, n), jnp.float32 if in_result else x.dtype),
+        scratch_shapes=[] if in_result else [pltpu.VMEM((bm, bn), jnp.float32)],
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=("parallel", "parallel", "arbitrary")
         ),
@@ -130,6 +182,57 @@ def grouped() -> Iterator[float]:
         yield predicted / measured
 
 
+def swept() -> Iterator[float]:
+    """Print the third table; gives the ratios of the rows that no launch was estimated from."""
+    x = jax.ShapeDtypeStruct((PRODUCT, PRODUCT), jnp.bfloat16)
+    rounding = PRODUCT**2 * (4 + 2) / chips.named("v5e").bandwidth
+    rows = [
+        ((*two, bn), ms / 1e3)
+        for two, row in SWEPT.items()
+        for bn, ms in zip(COLUMNS, row, strict=True)
+    ]
+    predicted = [
+        _seconds(matmul, x, x, **dict(zip(("bm", "bk", "bn"), blocks, strict=True)), in_result=True)
+        + rounding
+        for blocks, _ in rows
+    ]
+    launch = statistics.median(
+        ms - own for (_, ms), own in zip(rows[::2], predicted[::2], strict=True)
+    )
+    print(
+        f"{SWEEP}, less {launch * 1e3:.3f} ms for each launch; {PRODUCT} x {PRODUCT} x {PRODUCT}\n"
+    )
+    _head("bm, bk, bn", "printed ms", "measured ms", "predicted ms", "ratio")
+    for number, ((blocks, measured), own) in enumerate(zip(rows, predicted, strict=True)):
+        _row(_list(blocks), measured, measured - launch, own)
+        if number % 2:
+            yield own / (measured - launch)
+
+
+def copied() -> Iterator[float]:
+    """Print the fourth table; gives the ratio of each row."""
+    print(f"{COPIES}, on a v6e\n")
+    _head("tokens in a block", "steps", "measured ms", "predicted ms", "ratio")
+    x = jax.ShapeDtypeStruct((2048, 4, 128), jnp.bfloat16)
+    for tokens, milliseconds in COPIED.items():
+        predicted = _seconds(copy, x, tokens=tokens, chip="v6e")
+        _row(tokens, len(range(0, 2048, tokens)), milliseconds / 1e3, predicted)
+        yield predicted / (milliseconds / 1e3)
+
+
+def copy(x: Any, *, tokens: int) -> Any:
+    """x, through VMEM, in blocks of its first dimension."""
+
+    def kernel(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...]
+
+    spec = pl.BlockSpec((tokens, *x.shape[1:]), lambda i: (i, 0, 0))
+    out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return pl.pallas_call(
+        kernel, grid=(x.shape[0] // tokens,), in_specs=[spec], out_specs=spec, out_shape=out
+    )(x)
+
+
 def _seconds(function: Any, *args: Any, **keywords: Any) -> float:
     (kernel,) = predictions(function, *args, **keywords)
     if kernel.seconds is None:
@@ -167,6 +270,15 @@ def main() -> None:
     ratios = list(grouped())
     print()
     _summary("all rows", ratios)
+    print()
+    ratios = list(swept())
+    print()
+    _summary("rows that no launch was estimated from", ratios)
+    print()
+    ratios = list(copied())
+    print()
+    _summary("all rows", ratios)
+    _summary("rows of 16 µs or more", ratios[:6])
 
 
 if __name__ == "__main__":
