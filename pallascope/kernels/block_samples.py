@@ -655,9 +655,8 @@ def _targets(shape: Sequence[int], seed: int) -> Values:
 class SomeBlocks:
     """Blocks of an output: the positions of the elements, and the values.
 
-    `kept` are the positions in blocks that no step writes, and that hold an input's values: at
-    least one such block, if there is one. `targets` is the number of elements whose blocks were
-    asked for; `refused` is the reason why the block of one can't be computed.
+    `kept` are those in blocks that no step writes, with an input's values. `targets` is the number
+    of elements whose blocks were asked for; `refused` says why the block of one isn't computed.
     """
 
     blocks: list[tuple[Values, Values]] = field(default_factory=list)
