@@ -66,13 +66,13 @@ def shape(*sizes: int, dtype: str = "bfloat16") -> jax.ShapeDtypeStruct:
 def programs(batch: int) -> list[tuple[str, Any, tuple[Any, ...]]]:
     """The name, the function and the arguments of each part."""
     cache = shape(batch, K, S, H)
-    table, weights = shape(batch, PAGES, dtype="int32"), shape(batch, R, S)
+    pages, weights = shape(batch, PAGES, dtype="int32"), shape(batch, R, S)
     values = shape(batch * PAGES, PAGE_ROWS, W)
     return [
         ("a layer of weights", dense_layer, (shape(batch, D), shape(D, F))),
         ("attention", decode_attention, (shape(batch, K, G, H), cache, cache)),
         (f"{DRAFTS} drafts", decode_attention, (shape(batch, K, G * DRAFTS, H), cache, cache)),
-        ("values in pages", paged_values, (table, weights, values)),
+        ("values in pages", paged_values, (pages, weights, values)),
         ("latent attention", latent_attention, (shape(batch, R, L), shape(batch, S, L))),
     ]
 

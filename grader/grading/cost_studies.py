@@ -175,10 +175,12 @@ def any_case_of(kata: Kata, index: int | None, seed: int, given: Mapping[str, st
     for name in given:
         if name not in (*kata.key.choices, DTYPE):
             raise NoStudy(f"{kata.name} has no size {name!r}, only {names_of(kata)}")
-    numbers = {name: text for name, text in given.items() if name != DTYPE}
     # Some numbers aren't sizes, such as that of a pattern: 0 is one of their choices.
-    zeros = {name for name, text in numbers.items() if text == "0" and 0 in kata.key.choices[name]}
-    sizes = {n: 0 if n in zeros else size(n, text) for n, text in numbers.items()}
+    sizes = {
+        name: 0 if text == "0" and 0 in kata.key.choices[name] else size(name, text)
+        for name, text in given.items()
+        if name != DTYPE
+    }
     cases = draw(kata.id, kata.key, seed, sizes)
     if index is None:
         index = len(cases) - 1 if cases[-1].production else 0

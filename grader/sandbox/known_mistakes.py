@@ -25,7 +25,7 @@ from pallascope.model import (
 )
 from pallascope.runs.questions import RunResult, RunTrace
 
-#: The most known mistakes that run for one content of the file, in all hidden cases together.
+#: The most known mistakes that run for one content of the file, in all hidden cases of a session.
 MOST_RUNS = 3
 KEPT_RESULTS = 40
 
@@ -54,7 +54,7 @@ class KnownMistakeRuns:
         self._trusted = trusted
         self._runs = runs
         self._results: dict[tuple[object, ...], tuple[Array, ...]] = {}
-        self._written: SourceFile | None = None
+        self._attempt: tuple[SourceFile, int] | None = None
         self._tried = 0
         self._agreed = ""
 
@@ -64,8 +64,9 @@ class KnownMistakeRuns:
         Also "" if the solution's results agree in the same sense: then this case can't distinguish
         the mistake from the solution, so the cause is another one.
         """
-        if wrong_result.written != self._written:
-            self._written, self._tried, self._agreed = wrong_result.written, 0, ""
+        attempt = wrong_result.written, wrong_result.case.session_seed
+        if attempt != self._attempt:
+            self._attempt, self._tried, self._agreed = attempt, 0, ""
         solution = wrong_result.solution.content.decode()
         for mistake, text in self._versions(wrong_result):
             if text.encode() != wrong_result.written.content:  # else, its results are the observed

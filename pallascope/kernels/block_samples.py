@@ -258,7 +258,7 @@ def _is_access(eqn: core.JaxprEqn, _: bool) -> float:
 
 
 _OF_THE_GRID = ("program_id", "num_programs")
-#: Of JAX 0.12, in loops whose Refs were discharged. XLA refuses loops that begin without it.
+#: Of JAX 0.12, in loops whose Refs were discharged. JAX refuses them with inputs that lack it.
 _CONSTRAINT = "with_memory_space_constraint"
 _OWN = {*_OF_THE_GRID, *OF_GENERATORS, _CONSTRAINT}
 

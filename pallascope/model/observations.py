@@ -363,7 +363,7 @@ class Share:
     results: tuple[Array, ...]
 
 
-NO_POSITIONS = Array("int64", (0,), b"")
+_NO_POSITIONS = Array("int64", (0,), b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +380,7 @@ class ResultSample:
     at: Array
     values: Array
     unwritten: int | None = None
-    kept: Array = NO_POSITIONS
+    kept: Array = _NO_POSITIONS
     targets: int = 0
     refused: str = ""
 

@@ -249,7 +249,9 @@ class Roofline:
         if self.bound is Bound.LATENCY:
             return f"{self.waiting / self.total:.0%} of the time is spent waiting; {moving}"
         _, taken = self.units[0]
-        issuing = f"issuing takes {format_time(self.issue)}, {self.issue / self.total:.0%}"
+        issuing = (
+            f"issuing instructions takes {format_time(self.issue)}, {self.issue / self.total:.0%}"
+        )
         return f"{issuing} of the time, and this unit needs {format_time(taken)} of it; {moving}"
 
 

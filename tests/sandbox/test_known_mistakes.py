@@ -110,6 +110,16 @@ def test_another_attempt_has_its_own_runs(
     assert worker.wrong() == ["+ 11", "- 10"]
 
 
+def test_each_session_has_its_own_runs(
+    mistake_runs: KnownMistakeRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_mistakes, "MOST_RUNS", 1)
+    other = Case("1_a/kata_01_b", 0, 2, 7, {"N": 8}, "float32")
+    assert mistake_runs.first(wrong_result("+ 11"), holds("nothing")) == ""
+    assert mistake_runs.first(wrong_result("+ 11"), holds("+ 11")) == ""
+    assert mistake_runs.first(wrong_result("+ 11", other), holds("+ 11")) == "adds one more"
+
+
 def test_a_known_mistake_to_the_letter_is_not_run_again(
     mistake_runs: KnownMistakeRuns, worker: Worker
 ) -> None:

@@ -82,7 +82,7 @@ def test_its_parts_are_seconds_and_add_up() -> None:
         ),
         (
             {"issue": 900, "size": 0},
-            "issuing takes 600 ns, 90% of the time, and this unit needs 600 ns of it; "
+            "issuing instructions takes 600 ns, 90% of the time, and this unit needs 600 ns of it; "
             "0 B at 819 GB/s take 0 ns, 0% of the time",
         ),
     ],
