@@ -82,6 +82,13 @@ def format_time(seconds: float) -> str:
     return f"{_three_digits(seconds * 1e3)} ms"
 
 
+def format_times(least: float, most: float) -> str:
+    """A range of times: "252 to 299 µs", "950 ns to 1.1 µs"."""
+    shortest, longest = format_time(least), format_time(most)
+    number, _, unit = shortest.partition(" ")
+    return f"{number if longest.endswith(f' {unit}') else shortest} to {longest}"
+
+
 def _three_digits(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 

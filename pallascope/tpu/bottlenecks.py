@@ -399,11 +399,12 @@ def _uneven_cores(own: Prediction, longest: Schedule) -> Iterator[Bottleneck]:
 
 
 def _startup_cycles(own: Prediction) -> float:
-    """An estimate of a separate run's overhead: the latency of its first and last DMA."""
+    """An estimate of a separate run's overhead: its launch, its first and last DMA."""
     if own.schedule is None:
         return 0.0
     chip = named(own.chip)
-    return min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
+    waiting = min(2 * chip.dma_latency * chip.clock, own.schedule.stalled)
+    return chip.launch * chip.clock + waiting
 
 
 def _in_all_runs(

@@ -17,7 +17,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pallascope.tools.text import format_time
+from pallascope.tools.text import format_time, format_times
 
 
 class Trust(enum.Enum):
@@ -32,10 +32,15 @@ class Trust(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Accuracy:
     """Measured times of `least` seconds or more differ from the predicted ones by at most `error`,
-    a fraction of the measured time."""
+    a fraction of the measured time. `only` names the kernels that were compared, if of one kind."""
 
     least: float
     error: float
+    only: str = ""
+
+    def range_of(self, seconds: float) -> tuple[float, float]:
+        """The measured times, in seconds, that a predicted time may stand for."""
+        return seconds / (1 + self.error), seconds / (1 - self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,14 @@ class Chip:
     v5p to every other row of tokamax's grouped matmul; 1 for a chip with a single core."""
     dma_latency: float = 440e-9
     """The time from a DMA's start to its last byte, without the time for its bytes. Fitted on v5e
-    to the 18 rows of JAX's matmul tutorial; assumed to be the same on other chips."""
+    to the 18 rows of JAX's matmul tutorial, and on v6e as `launch` is; assumed on other chips."""
+    launch: float = 0.0
+    """The time of a launch before a kernel's first bundle and after its last one. Fitted on v6e,
+    together with `dma_latency`, to half of the rows of tengyifei/playground, by
+    `tools/benchmarks/tpu_accuracy.py --fit`; 0 where nothing published tells it."""
+    free_gaps: bool = False
+    """Whether the empty bundles that wait for a predicate take no time. Only then do the same two
+    numbers fit both pipelined copies and DMAs by hand on a v6e; rows of v5e fit either way."""
     granule: int = 32
     """The unit of a DMA's size in the compiler's listings (compiler: from DMAs of known size)."""
     branch_delay: int = 4
@@ -100,18 +112,34 @@ class Chip:
         matching = next(
             (accuracy for accuracy in self.accuracy if seconds >= accuracy.least), shortest
         )
+        only = f", of {matching.only} only," if matching.only else ""
         text = (
-            f"predicted times of {format_time(matching.least)} or more are within "
+            f"predicted times of {format_time(matching.least)} or more{only} are within "
             f"{matching.error:.0%} of measured ones"
         )
         if seconds < shortest.least:
             return f"{text}; no shorter times are known to compare with"
-        return text
+        return f"{text}: {format_times(*matching.range_of(seconds))} for this one"
+
+    def link_times(self, size: int) -> tuple[float, float]:
+        """The least and the most time that one link takes for `size` bytes, in seconds.
+
+        The least is at its full rate. The most is that of published transfers between neighbours.
+        Both are 0 if the rate of a link isn't published.
+        """
+        if not self.link:
+            return 0.0, 0.0
+        return size / self.link, LINK_START + size / (LINK_SHARE * self.link)
 
     def bandwidth_of_each(self, sharing: int) -> float:
         """Bytes a second of one core while `sharing` cores of its chip run the kernel."""
         return self.bandwidth * (1.0 if sharing > 1 else self.alone)
 
+
+#: Published times of `lax.ppermute` between neighbours on v5p and v6e, of 1 KiB to 64 MiB a chip,
+#: are at most a start of this many seconds and the bytes at this share of a link's rate. Source:
+#: issue 6736 of marin-community/marin; `test_chips.py` has the rows.
+LINK_START, LINK_SHARE = 6e-6, 0.86
 
 _MIB = 1 << 20
 _SMALL, _LARGE = (128, 128), (256, 256)
@@ -183,9 +211,12 @@ _ALL = (
         multiply_adds=4 * 256 * 256,
         vmem=128 * _MIB,  # jax, compiler
         scoped_vmem=32 * _MIB,  # compiler
-        trust=Trust.VALIDATED,  # splash attention of tokamax
-        accuracy=(Accuracy(0.75e-3, 0.16),),
+        trust=Trust.VALIDATED,  # splash attention of tokamax; copies of tengyifei/playground
+        accuracy=(Accuracy(0.75e-3, 0.16), Accuracy(9e-6, 0.10, "copies")),
         narrow=(2.0, 4.0),
+        dma_latency=470e-9,
+        launch=2.5e-6,
+        free_gaps=True,
     ),
     Chip(
         name="tpu7x",

@@ -27,7 +27,7 @@ from pallascope.model import (
     collective_sent_bytes,
     total_link_bytes,
 )
-from pallascope.tools.text import format_bytes, format_route, format_time
+from pallascope.tools.text import format_bytes, format_route, format_time, format_times
 from pallascope.tpu.chips import Chip
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind
 from pallascope.tpu.prediction import Prediction, Roofline, roofline
@@ -90,8 +90,9 @@ def labelled_paragraphs(message: str, style: str = "") -> RenderableType:
 
 
 NO_TIME = (
-    "time: not predicted for copies between chips, because there are no published times to compare "
-    "with. Stars are for bytes: to HBM, over all links, and over the busiest one"
+    'time: not predicted for kernels that copy to other chips. "link time" is the range for the '
+    "busiest link: its published rate, and the slowest published transfers between neighbours. "
+    "Stars are for bytes: to HBM, over all links, and over the busiest one"
 )
 
 
@@ -101,11 +102,11 @@ def sent_bytes(kernels: Sequence[Prediction], collectives: tuple[Collective, ...
     return None if None in sizes else sum(filter(None, sizes))
 
 
-def min_link_time(routes: Sequence[Route] | None, chip: Chip) -> str:
-    """The time that the busiest link needs at its full bandwidth; "" if unknown."""
-    return (
-        f"≥ {format_time(busiest_link_bytes(routes) / chip.link)}" if routes and chip.link else ""
-    )
+def link_time(routes: Sequence[Route] | None, chip: Chip) -> str:
+    """The range of times that the busiest link needs: "252 to 298 µs"; "" if unknown."""
+    if not routes or not chip.link:
+        return ""
+    return format_times(*chip.link_times(busiest_link_bytes(routes)))
 
 
 def route_lines(title: str, routes: Sequence[Route] | None) -> Iterator[str]:
@@ -202,7 +203,7 @@ _MIN_SHARE = 0.005  # of the time: smaller shares round to 0 %
 _INDENT = (0, 0, 0, 2)
 _UNKNOWN = "–"
 _BY_HAND = "by hand"
-_WAITING = "waiting"
+_WAITING, _LAUNCH = "waiting", "launch"
 _NAMES = {Unit.VMEM: "loads, stores", Unit.SCALAR: "scalar core"}
 _ROLES = {Role.PREFETCH: "prefetch", Role.INPUT: "in", Role.OUTPUT: "out", Role.SCRATCH: "scratch"}
 
@@ -246,7 +247,7 @@ def _bound(line: Roofline) -> Text:
 
 
 class _Time:
-    """Bars for the time of each unit, and for waiting, as wide as the terminal allows."""
+    """Bars for the time of each unit, waiting and the launch, as wide as the terminal allows."""
 
     def __init__(self, line: Roofline) -> None:
         self._line = line
@@ -254,14 +255,14 @@ class _Time:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         total = self._line.total
         rows = [(_NAMES.get(unit, unit.value), taken) for unit, taken in self._line.units]
-        rows.append((_WAITING, self._line.waiting))
+        rows += [(_WAITING, self._line.waiting), (_LAUNCH, self._line.launch)]
         bar = min(BAR, options.max_width - 30)
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "right", "right", "left"):
             table.add_column(justify=justify, no_wrap=True)
         rows = [row for row in rows if row[1] >= _MIN_SHARE * total]
         for name, taken in sorted(rows, key=lambda row: -row[1]):
-            colour = "yellow" if name == _WAITING else "green"
+            colour = "yellow" if name in (_WAITING, _LAUNCH) else "green"
             drawn = Text("█" * round(bar * taken / total), colour)
             table.add_row(name, format_time(taken), f"{taken / total:.0%}", drawn)
         yield table

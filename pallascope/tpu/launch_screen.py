@@ -182,17 +182,17 @@ def _rows(sides: Sequence[Side], launch: Launch) -> Iterator[Row]:
 
 
 def _link_rows(sides: Sequence[Side], chip: Chip) -> Iterator[Row]:
-    """Rows for the bytes that one chip sends, and the least time that its links take."""
+    """Rows for the bytes that one chip sends, and the time that its busiest link takes."""
     sent = [kernel_screen.sent_bytes(side.kernels, side.collectives) for side in sides]
     if not any(sent) and None not in sent:
         return
     sizes = [UNKNOWN if size is None else format_bytes(size) for size in sent]
     yield "link bytes", sizes, _ratio(sent), ""
     routes = [routes_of_kernels(side.kernels) for side in sides]
-    least = [kernel_screen.min_link_time(each, chip) for each in routes]
-    if any(least) and not any(side.collectives for side in sides):
+    times = [kernel_screen.link_time(each, chip) for each in routes]
+    if any(times) and not any(side.collectives for side in sides):
         busiest = [busiest_link_bytes(each) if each else None for each in routes]
-        yield "link time", [time or UNKNOWN for time in least], _ratio(busiest), ""
+        yield "link time", [time or UNKNOWN for time in times], _ratio(busiest), ""
     hidden = [_overlap(side) for side in sides]
     if set(hidden) != {UNKNOWN}:
         yield "overlap", hidden, "", ""

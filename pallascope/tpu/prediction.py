@@ -3,6 +3,7 @@
 The core issues bundles while HBM moves bytes. At best they overlap, and the kernel takes as long as
 the longer of the two: the floor. The rest is exposed waiting, the latency of DMAs. The bound is
 
+    its launch   if that takes more than half of the time
     HBM          if moving the bytes at full bandwidth takes at least as long as issuing, and at
                  least half of the time
     DMA latency  if the time beyond the floor is longer than that, or, where issuing is the floor,
@@ -89,14 +90,16 @@ class Prediction:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles of all runs, without the launch overhead; 0 without a schedule."""
+        """Predicted cycles of all runs, with known times of launches; 0 without a schedule."""
         if self.schedule is None:
             return 0.0
-        return (self.schedule.cycles + self._copying) * self.runs.times
+        chip = named(self.chip)
+        launch = chip.launch * chip.clock
+        return (launch + self.schedule.cycles + self._copying) * self.runs.times
 
     @property
     def seconds(self) -> float | None:
-        """Predicted time on the chip, without the launch overhead; None without a schedule."""
+        """Predicted time on the chip, in the same way; None without a schedule."""
         return self.cycles / named(self.chip).clock if self.schedule else None
 
     @property
@@ -205,6 +208,7 @@ class Bound(enum.Enum):
     VMEM = "loads and stores"
     SCALAR = "the scalar core"
     LATENCY = "DMA latency"
+    LAUNCH = "its launch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,7 @@ class Roofline:
     """The breakdown of one kernel's time, in seconds.
 
     `memory` is the time of its `bytes` at HBM's full `bandwidth`. `units` is the issue time by
-    unit, busiest first; together with `waiting` it adds up to `total`.
+    unit, busiest first; together with `waiting` and `launch` it adds up to `total`.
     """
 
     total: float
@@ -220,6 +224,7 @@ class Roofline:
     bandwidth: float
     units: tuple[tuple[Unit, float], ...]
     waiting: float
+    launch: float = 0.0
 
     @property
     def memory(self) -> float:
@@ -229,11 +234,13 @@ class Roofline:
     @property
     def issue(self) -> float:
         """Seconds in which bundles are issued."""
-        return self.total - self.waiting
+        return self.total - self.waiting - self.launch
 
     @property
     def bound(self) -> Bound:
         """The bound, by the rule in the module's docstring."""
+        if self.launch > self.total / 2:
+            return Bound.LAUNCH
         if self.memory >= self.issue:
             return Bound.HBM if self.memory >= self.total / 2 else Bound.LATENCY
         busiest, taken = self.units[0]
@@ -246,6 +253,10 @@ class Roofline:
         moving = f"{moved} {format_time(self.memory)}, {self.memory / self.total:.0%} of the time"
         if self.bound is Bound.HBM:
             return moving
+        if self.bound is Bound.LAUNCH:
+            return (
+                f"it takes {format_time(self.launch)}, {self.launch / self.total:.0%} of the time"
+            )
         if self.bound is Bound.LATENCY:
             return f"{self.waiting / self.total:.0%} of the time is spent waiting; {moving}"
         _, taken = self.units[0]
@@ -263,11 +274,12 @@ def roofline(kernel: Prediction) -> Roofline | None:
     chip = named(kernel.chip)
     seconds_by_unit = ((unit, schedule.busy.get(unit.value, 0) / chip.clock) for unit in Unit)
     return Roofline(
-        total=schedule.cycles / chip.clock,
+        total=schedule.cycles / chip.clock + chip.launch,
         bytes=schedule.bytes,
         bandwidth=kernel.bandwidth,
         units=tuple(
             sorted((pair for pair in seconds_by_unit if pair[1]), key=lambda pair: -pair[1])
         ),
         waiting=schedule.stalled / chip.clock,
+        launch=chip.launch,
     )

@@ -3,7 +3,7 @@
     python tools/benchmarks/tpu_accuracy.py
 
 prints four tables in Markdown, and the median and worst ratio of each. Nothing is run, so no TPU
-is needed; it takes about six minutes, for the smallest blocks make 262144 grid steps.
+is needed; it takes about a minute.
 
 The first is from the tutorial "Matrix Multiplication" of JAX's documentation: three variants of a
 kernel, two choices of blocks, three sizes. The notebook printed means of 100 launches, timed by
@@ -24,19 +24,31 @@ The third is a sweep of block sizes at one size, timed by the host. Its kernel a
 result, which XLA rounds afterwards. A launch is estimated from every second row, and the ratios are
 those of the other rows.
 
-The fourth is one copy through VMEM in blocks of different sizes, on a v6e, by a profiler. Nothing
-is subtracted, and nothing was fitted to it.
+The fourth is from one notebook, measured on a v6e by a profiler; nothing is subtracted. A copy
+through VMEM in blocks of different sizes is followed by kernels that write 2048 tokens into a cache
+by hand: in one step from a copy in VMEM, and in slices, of which each step reads and writes a
+number. The first, third, fifth … row of each are the fit half.
+
+    python tools/benchmarks/tpu_accuracy.py --fit
+
+finds the two numbers `Chip.launch` and `Chip.dma_latency` of a v6e, by least squares of the
+logarithms over the fit half, and prints them. It takes about a minute.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
+import functools
 import importlib
 import itertools
 import json
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +91,9 @@ SWEPT = {
     (512, 512): (0.476, 0.373, 0.318),
 }
 COPIES = "pallas/index-copy.ipynb of tengyifei/playground, at 0b283c5"
-#: Milliseconds, as printed, by the tokens in a block: bfloat16[2048, 4, 128] to another array.
+NEW = jax.ShapeDtypeStruct((2048, 4, 128), jnp.bfloat16)
+CACHE = jax.ShapeDtypeStruct((5607 * 64, 4, 128), jnp.bfloat16)
+#: Milliseconds, as printed, by the tokens in a block: NEW to another array.
 COPIED = {
     1: 0.6497,
     2: 0.3362,
@@ -90,6 +104,10 @@ COPIED = {
     64: 0.0146,
     128: 0.0090,
 }
+#: The same for NEW into CACHE, by the slices in a step; 0 for one step with a DMA for each token.
+WRITTEN = {0: 0.0216, 8: 0.0743, 16: 0.0456, 32: 0.0304, 64: 0.0239}
+#: What `--fit` tries, in seconds.
+LATENCIES = tuple(nanoseconds * 1e-9 for nanoseconds in range(420, 521, 10))
 
 
 def matmul(
@@ -209,16 +227,118 @@ def swept() -> Iterator[float]:
             yield own / (measured - launch)
 
 
-def copied() -> Iterator[tuple[float, float]]:
-    """Print the fourth table; gives the measured seconds and the ratio of each row."""
+def copied() -> list[tuple[str, str, float, Any]]:
+    """The rows of the fourth table: words, half, measured seconds, and a function that predicts.
+
+    The function takes a chip and gives seconds.
+    """
+    pipelined = [
+        (f"{tokens} tokens in a block", ms, functools.partial(_seconds, copy, NEW, tokens=tokens))
+        for tokens, ms in COPIED.items()
+    ]
+    by_hand = [
+        (
+            f"{count} slices in a step" if count else "2048 DMAs in one step",
+            ms,
+            functools.partial(_seconds, write, NEW, CACHE, places(count), in_a_step=count),
+        )
+        for count, ms in WRITTEN.items()
+    ]
+    return [
+        (words, ("fit", "test")[number % 2], ms / 1e3, predict)
+        for rows in (pipelined, by_hand)
+        for number, (words, ms, predict) in enumerate(rows)
+    ]
+
+
+def compare_copies() -> Iterator[tuple[str, float]]:
+    """Print the fourth table; gives the half and the ratio of each row."""
     print(f"{COPIES}, on a v6e\n")
-    _head("tokens in a block", "steps", "measured ms", "predicted ms", "ratio")
-    x = jax.ShapeDtypeStruct((2048, 4, 128), jnp.bfloat16)
-    for tokens, milliseconds in COPIED.items():
-        predicted = _seconds(copy, x, tokens=tokens, chip="v6e")
-        measured = milliseconds / 1e3
-        _row(tokens, x.shape[0] // tokens, measured, predicted)
-        yield measured, predicted / measured
+    _head("kernel", "half", "measured ms", "predicted ms", "ratio")
+    for words, half, measured, predict in copied():
+        predicted = predict(chip="v6e")
+        _row(words, half, measured, predicted)
+        yield half, predicted / measured
+
+
+def fit() -> None:
+    """Print the launch and the latency of a v6e that suit the fit half best."""
+    known = chips.CHIPS["v6e"]
+    rows = [(measured, predict) for _, half, measured, predict in copied() if half == "fit"]
+    best: list[tuple[float, float, float]] = []
+    for latency in LATENCIES:
+        tried = dataclasses.replace(known, dma_latency=latency, launch=0.0)
+        with mock.patch.dict(chips.CHIPS, v6e=tried):
+            pairs = [(measured, predict(chip="v6e")) for measured, predict in rows]
+        for launch in (microseconds * 0.1e-6 for microseconds in range(41)):
+            error = sum(math.log((own + launch) / measured) ** 2 for measured, own in pairs)
+            best.append((error, latency, launch))
+        error, _, launch = min(one for one in best if one[1] == latency)
+        print(
+            f"latency {latency * 1e9:.0f} ns, launch {launch * 1e6:.1f} µs: {error:.4f}", flush=True
+        )
+    error, latency, launch = min(best)
+    print(f"best: latency {latency * 1e9:.0f} ns, launch {launch * 1e6:.1f} µs, error {error:.4f}")
+
+
+def places(in_a_step: int) -> np.ndarray[Any, Any]:
+    """Where 2048 tokens go, int32[3, n]: place in the cache, first token, number of tokens.
+
+    24 slices of 64 tokens, then 512 of one, then empty ones up to a multiple of `in_a_step`. For 0
+    in a step, int32[2048]: each token's place.
+    """
+    if not in_a_step:
+        return np.arange(NEW.shape[0], dtype=np.int32)
+    long = [*range(0, 1024, 64), *range(2048, 2560, 64)]
+    short = np.random.default_rng(42).integers(3000, CACHE.shape[0], 512)
+    rows = [(place, 64 * number, 64) for number, place in enumerate(long)]
+    rows += [(int(place), 1536 + number, 1) for number, place in enumerate(short)]
+    return np.array(rows + [(0, 0, 0)] * (-len(rows) % in_a_step), np.int32).T.copy()
+
+
+@functools.partial(jax.jit, static_argnames="in_a_step", donate_argnames="cache")
+def write(new: Any, cache: Any, where: Any, *, in_a_step: int) -> Any:
+    """new[2048, 4, 128] into cache[n, 4, 128], whose array the result takes, by DMAs through VMEM.
+
+    `in_a_step` slices, as `slices` gives them, in each step; 0 for one step, token by token.
+    """
+
+    def run(sources: Sequence[Any], targets: Sequence[Any], sem: Any) -> None:
+        dmas = [
+            pltpu.make_async_copy(source, target, sem)
+            for source, target in zip(sources, targets, strict=True)
+        ]
+        for dma in dmas:
+            dma.start()
+        for dma in dmas:
+            dma.wait()
+
+    def by_token(where_ref: Any, new_ref: Any, _: Any, out_ref: Any, vmem: Any, sem: Any) -> None:
+        run([new_ref], [vmem], sem)
+        tokens = range(vmem.shape[0])
+        run([vmem.at[n] for n in tokens], [out_ref.at[where_ref[n]] for n in tokens], sem)
+
+    def by_slice(where_ref: Any, new_ref: Any, _: Any, out_ref: Any, vmem: Any, sem: Any) -> None:
+        columns = [pl.program_id(0) * in_a_step + n for n in range(in_a_step)]
+        sizes = [where_ref[2, column] for column in columns]
+        parts = [vmem.at[n, pl.ds(0, size)] for n, size in enumerate(sizes)]
+        both = list(zip(columns, sizes, strict=True))
+        run([new_ref.at[pl.ds(where_ref[1, n], size)] for n, size in both], parts, sem)
+        run(parts, [out_ref.at[pl.ds(where_ref[0, n], size)] for n, size in both], sem)
+
+    vmem = (in_a_step, 64, *new.shape[1:]) if in_a_step else new.shape
+    return pl.pallas_call(
+        by_slice if in_a_step else by_token,
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=1,
+            grid=(where.shape[1] // in_a_step,) if in_a_step else (),
+            in_specs=[pl.BlockSpec(memory_space=pl.ANY)] * 2,
+            out_specs=pl.BlockSpec(memory_space=pl.ANY),
+            scratch_shapes=[pltpu.VMEM(vmem, new.dtype), pltpu.SemaphoreType.DMA(())],
+        ),
+        out_shape=jax.ShapeDtypeStruct(cache.shape, cache.dtype),
+        input_output_aliases={2: 0},
+    )(where, new, cache)
 
 
 def copy(x: Any, *, tokens: int) -> Any:
@@ -261,7 +381,11 @@ def _summary(words: str, ratios: Sequence[float]) -> None:
 
 
 def main() -> None:
-    """Predict every row of both tables and print them."""
+    """Predict every row of all tables and print them, or fit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--fit", action="store_true", help="fit two numbers of a v6e")
+    if parser.parse_args().fit:
+        return fit()
     print(f"Predicted for a TPU v5e with jax {jax.__version__}; measured in bfloat16.\n")
     rows = list(tutorial())
     print()
@@ -276,10 +400,10 @@ def main() -> None:
     print()
     _summary("rows that no launch was estimated from", ratios)
     print()
-    copies = list(copied())
+    compared = list(compare_copies())
     print()
-    _summary("all rows", [ratio for _, ratio in copies])
-    _summary("rows of 16 µs or more", [ratio for time, ratio in copies if time >= 16e-6])
+    for half in ("fit", "test"):
+        _summary(f"{half} half", [ratio for of, ratio in compared if of == half])
 
 
 if __name__ == "__main__":

@@ -239,12 +239,16 @@ class ScheduleRun:
 
 
 class ScheduleProgram:
-    """A schedule, ready to run. `delay` is the number of a branch's delay slots."""
+    """A schedule, ready to run. `delay` is the number of a branch's delay slots.
 
-    def __init__(self, bundles: Sequence[Bundle], delay: int) -> None:
+    With `free_gaps`, the empty bundles after a bundle that writes a predicate take no time.
+    """
+
+    def __init__(self, bundles: Sequence[Bundle], delay: int, free_gaps: bool = False) -> None:
         self._bundles = bundles
         self._delay = delay
         self._branches = dict(_branches(bundles))
+        self._free = frozenset(self._gaps()) if free_gaps else frozenset[int]()
         self._leaders = self._find_leaders()
         self._ends: dict[int, int] = {}
         self._blocks = {first: self._compiled(first) for first in self._leaders}
@@ -253,6 +257,16 @@ class ScheduleProgram:
         after = {number + self._delay + 1 for number in self._branches}
         targets = {branch.target for branch in self._branches.values()}
         return sorted(n for n in {0} | after | targets if n < len(self._bundles))
+
+    def _gaps(self) -> Iterator[int]:
+        """The empty bundles that wait for a predicate. A branch's delay slots aren't among them."""
+        slots = {n + slot for n in self._branches for slot in range(1, self._delay + 1)}
+        waiting = False
+        for number, bundle in enumerate(self._bundles):
+            if bundle.instructions:
+                waiting = any(one.result.startswith("p") for one in bundle.instructions)
+            elif waiting and number not in slots:
+                yield number
 
     def _compiled(self, first: int) -> Block:
         lines = [f"def block(s, p, m):  # from bundle {first}", *self._lines(first)]
@@ -278,7 +292,8 @@ class ScheduleProgram:
                 idle = 0
             yield from timed
             yield from others
-            number, idle = number + 1, idle + 1
+            idle += number not in self._free
+            number += 1
         self._ends[first] = number
         yield f"m.now += {idle}"
         following = self._at(number)
@@ -310,7 +325,7 @@ class ScheduleProgram:
         issued = [0] * len(self._bundles)
         for first, count in counts.items():
             for number in range(first, self._ends[first]):
-                issued[number] += count
+                issued[number] += count * (number not in self._free)
         return ScheduleRun(tuple(issued), tuple(turns))
 
     def _outermost(self) -> int:

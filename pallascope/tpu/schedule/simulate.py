@@ -85,7 +85,7 @@ def simulate(
     or depends on values that only a real run has.
     """
     bundles = parse(listing)
-    program = ScheduleProgram(bundles, chip.branch_delay)
+    program = ScheduleProgram(bundles, chip.branch_delay, chip.free_gaps)
     machine = Machine(
         latency=chip.dma_latency * chip.clock,
         bytes_per_cycle=chip.bandwidth / chip.clock,

@@ -53,10 +53,11 @@ def run(
     words: Mapping[OperandSource, Sequence[int]] | None = None,
     delay: int = CHIP.branch_delay,
     most_events: int = 100,
+    free_gaps: bool = False,
 ) -> tuple[Machine, ScheduleRun]:
     """Run a schedule; gives the machine as it is at the end."""
     machine = Machine(100.0, 32.0, 32, {INPUT: "x", OUTPUT: "o"}, words or {}, most_events)
-    return machine, ScheduleProgram(bundles(*texts), delay).run(machine)
+    return machine, ScheduleProgram(bundles(*texts), delay, free_gaps).run(machine)
 
 
 def simulated(*texts: str, most_events: int = 100, **words: Sequence[int]) -> Schedule:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import statistics
 
 import pytest
 
@@ -110,6 +112,30 @@ def test_the_page_states_the_accuracy_of_each_chip(chip: Chip) -> None:
     assert [one.least for one in chip.accuracy] == sorted((t for t, _ in said), reverse=True)
 
 
+def test_the_page_states_the_accuracy_on_a_v6e() -> None:
+    """The half of the rows that nothing was fitted to."""
+    pytest.importorskip("libtpu")
+    benchmark = importlib.import_module("tools.benchmarks.tpu_accuracy")
+    pairs = [
+        (measured, predict(chip="v6e") / measured)
+        for _, half, measured, predict in benchmark.copied()
+        if half == "test"
+    ]
+    ratios = [ratio for _, ratio in pairs]
+    worst = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
+    text = (ROOT / "docs/predictions.md").read_text(encoding="utf-8")
+    found = re.findall(r"on a v6e: .* \| 6 of 13 \| ([\d.]+) \| ([\d.]+) \|$", text, re.MULTILINE)
+    said = [float(number) for number in found[0]]
+    assert len(ratios) == 6
+    assert said == [
+        pytest.approx(statistics.median(ratios), abs=1e-3),
+        pytest.approx(worst, abs=1e-3),
+    ]
+    (shortest,) = (one for one in CHIPS["v6e"].accuracy if one.only)
+    assert abs(worst - 1) <= shortest.error
+    assert min(measured for measured, _ in pairs) == pytest.approx(shortest.least)
+
+
 @pytest.mark.parametrize("chip", ALL)
 def test_the_peaks_of_narrow_products_are_jaxs(chip: Chip) -> None:
     from jax.experimental.pallas import tpu as pltpu
@@ -122,3 +148,29 @@ def test_the_peaks_of_narrow_products_are_jaxs(chip: Chip) -> None:
     assert chip.peak_of(8) == pytest.approx(of_8_bits, rel=0.01)
     assert chip.peak_of(4) == pytest.approx(max(of_8_bits, info.int4_ops_per_second), rel=0.01)
     assert chip.peak_of(16) == chip.peak_of(32) == chip.peak
+
+
+@pytest.mark.parametrize(
+    ("chip", "size", "microseconds"),
+    [
+        ("v5p", 1 << 10, 4.5),
+        ("v5p", 16 << 10, 5.5),
+        ("v5p", 1 << 20, 16.94),
+        ("v5p", 64 << 20, 781.98),
+        ("v6e", 1 << 10, 5.6),
+        ("v6e", 16 << 10, 5.9),
+        ("v6e", 1 << 20, 17.45),
+        ("v6e", 64 << 20, 776.34),
+    ],
+)
+def test_the_range_of_a_link_has_the_published_times(
+    chip: str, size: int, microseconds: float
+) -> None:
+    """`lax.ppermute` between neighbours, measured for issue 6736 of marin-community/marin."""
+    least, most = CHIPS[chip].link_times(size)
+    assert least < microseconds * 1e-6 < most
+    assert most < 1.2 * microseconds * 1e-6 or size < 1 << 20
+
+
+def test_without_a_published_rate_there_is_no_range() -> None:
+    assert CHIPS["v4"].link_times(1 << 20) == (0.0, 0.0)

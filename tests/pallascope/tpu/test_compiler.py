@@ -359,12 +359,12 @@ import os, warnings
 warnings.simplefilter("ignore")
 for _ in range(2):
     if os.fork() == 0:
-        print(len(build("doubling").bundles) > 1000, flush=True)
+        os.write(1, b"done\\n" * (len(build("doubling").bundles) > 1000))
         os._exit(0)
 os.wait(), os.wait()
 """,
     )
-    assert out == "True\nTrue\n"
+    assert out == "done\ndone\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pallascope.model import RunCount
+from pallascope.tpu.chips import CHIPS
 from pallascope.tpu.prediction import Bound, roofline
 from tests.pallascope.support.sample_predictions import BYTES_PER_CYCLE, prediction, schedule
 
@@ -96,3 +98,20 @@ def test_it_says_why(parts: dict[str, int], words: str) -> None:
 
 def test_without_a_schedule_there_is_none() -> None:
     assert roofline(prediction()) is None
+
+
+def test_a_launch_that_takes_most_of_the_time_binds() -> None:
+    launch = CHIPS["v6e"].launch
+    cycles = round(CHIPS["v6e"].clock * launch / 2)
+    line = roofline(prediction(schedule(cycles=cycles, issue=cycles), chip="v6e"))
+    assert line
+    assert line.bound is Bound.LAUNCH
+    assert line.total == pytest.approx(1.5 * launch, rel=1e-3)
+    assert line.issue == pytest.approx(launch / 2, rel=1e-3)
+    assert line.why == "it takes 2.5 µs, 67% of the time"
+
+
+def test_each_run_has_its_launch() -> None:
+    found = prediction(schedule(), chip="v6e", runs=RunCount(times=3))
+    once = 1000 / CHIPS["v6e"].clock + CHIPS["v6e"].launch
+    assert found.seconds == pytest.approx(3 * once)

@@ -207,6 +207,26 @@ def test_the_delay_is_the_chips() -> None:
     assert ran.counts == (1, 3, 3, 3, 3, 1, 1, 1)
 
 
+def test_waiting_for_a_predicate_may_take_no_time() -> None:
+    """The delay slot after the branch counts, and so does the wait for a register."""
+    texts = (
+        "%s0 = smov.u32 0",
+        "",
+        "%p0 = scmp.lt.s32.totalorder %s0, 3",
+        "",
+        "",
+        "%p1 = pneg %p0",
+        "%5 = sbr.rel (%p1) target bundleno = 8 (0x8), region = 3",
+        "",
+        KEEP,
+    )
+    machine, ran = run(*texts, delay=1)
+    assert (machine.now, sum(ran.counts)) == (9, 9)
+    machine, ran = run(*texts, delay=1, free_gaps=True)
+    assert ran.counts == (1, 1, 1, 0, 0, 1, 1, 1, 1)
+    assert machine.now == 7
+
+
 def test_turns_are_of_the_outermost_loop() -> None:
     nested = (
         "%s0 = smov.u32 0",
