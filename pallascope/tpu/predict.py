@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pallascope.model import (
     Axes,
@@ -27,7 +27,7 @@ from pallascope.tpu.block_sizes import blocks_outside, reuse
 from pallascope.tpu.chips import DEFAULT, Chip, named
 from pallascope.tpu.dma_buffers import with_scheduled_dma
 from pallascope.tpu.libtpu_errors import LibtpuRefusal, LibtpuRefusalKind, windows_too_large
-from pallascope.tpu.prediction import Prediction
+from pallascope.tpu.prediction import MeanRun, Prediction
 from pallascope.tpu.schedule import (
     NotUnderstood,
     OperandSource,
@@ -39,6 +39,8 @@ from pallascope.tpu.traffic import Traffic, traffic
 from pallascope.tpu.vmem import certainly_overflows, limit_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from pallascope.kernels import TracedLaunch
     from pallascope.kernels.lowering import TracedKernel
     from pallascope.kernels.manual_dma import Dmas
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     Builder = Callable[[TracedKernel, Chip], compiler.Build]
 
 
+T = TypeVar("T")
+#: If a loop changes a kernel's tables, no more runs than these are simulated.
+MOST_TURNS = 64
 #: For a kernel that communicates: its schedule waits for other chips.
 COMMUNICATES = "it communicates with other chips, and the time for that isn't predicted"
 
@@ -110,13 +115,64 @@ def _predicted(
         for kernel in kernels:
             if kernel.axes or not kernel.call.unknown:
                 lower(kernel)
-    return tuple(predict(kernel, target, events, build) for kernel in kernels)
+    return tuple(_predict_turns(kernel, target, events, build) for kernel in kernels)
 
 
 def _load_libtpu_first(chip: Chip) -> None:
     """Load libtpu with `libtpu`'s settings, before jax loads it in search of a TPU."""
     with contextlib.suppress(compiler.CompilerUnavailable):
         libtpu.device(chip)
+
+
+def _predict_turns(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Prediction:
+    """Predict one kernel; if a loop changes its tables, each of its runs. It is compiled once."""
+    if not kernel.turns:
+        return predict(kernel, chip, events, build)
+    builds: list[compiler.Build] = []
+
+    def build_once(kernel: TracedKernel, chip: Chip) -> compiler.Build:
+        builds.extend([] if builds else [build(kernel, chip)])
+        return builds[0]
+
+    longest: Prediction | None = None
+    cycles = size = 0.0
+    turns = Counter(map(_Values, _spread(kernel.turns, MOST_TURNS)))
+    for values, count in turns.items():
+        once = dataclasses.replace(kernel, values=values.values, turns=())
+        found = predict(once, chip, events, build_once)
+        if found.schedule is None:
+            return found
+        cycles += count * found.schedule.cycles
+        size += count * found.bytes_of_a_run
+        if longest is None or longest.cycles < found.cycles:
+            longest = found
+    assert longest
+    if len(turns) == 1:
+        return longest
+    total = turns.total()
+    return dataclasses.replace(longest, mean=MeanRun(cycles / total, size / total))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Values:
+    """A kernel's values in one run; equal if their contents are."""
+
+    values: tuple[np.ndarray | None, ...]
+
+    def _key(self) -> tuple[bytes | None, ...]:
+        return tuple(None if value is None else value.tobytes() for value in self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Values) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+def _spread(turns: Sequence[T], most: int) -> list[T]:
+    """All turns, or this many, evenly spread."""
+    count = min(len(turns), most)
+    return [turns[number * len(turns) // count] for number in range(count)]
 
 
 def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Prediction:
@@ -162,6 +218,8 @@ def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Pr
         return prediction(unknown=str(error))
     if build_result.failure:
         return prediction(failure=build_result.failure)
+    if empty := _empty_axes(kernel.call):
+        return prediction(compiled=True, unknown=empty)
     if build_result.missing:
         return prediction(compiled=True, unknown=build_result.missing)
     if kernel.axes:
@@ -171,7 +229,8 @@ def predict(kernel: TracedKernel, chip: Chip, events: int, build: Builder) -> Pr
     try:
         arguments = build_result.bundles, core, _sources(kernel, labels), _words(kernel), events
         # libtpu gives the first core the largest part of a grid; in a mesh, the body chooses.
-        schedules = [simulate(*arguments, core=number) for number in range(kernel.call.cores)]
+        cores = range(kernel.call.cores)
+        schedules = [simulate(*arguments, core=number, grid=grid) for number in cores]
     except NotUnderstood as reason:
         return prediction(compiled=True, unknown=str(reason), vmem=build_result.vmem)
     schedule, *beside = sorted(schedules, key=lambda one: -one.cycles)
@@ -189,6 +248,17 @@ def _sent(copies: Dmas, grid: Sequence[int]) -> int | None:
     if copies.sent is None or not copies.each_step:
         return copies.sent
     return copies.sent * math.prod(grid)
+
+
+def _empty_axes(call: KernelCall) -> str:
+    """The reason if no step of a grid can run; XLA may remove such a kernel."""
+    empty = [str(axis) for axis, size in enumerate(call.grid) if size == 0]
+    if not empty:
+        return ""
+    sizes = ", ".join("?" if size is None else str(size) for size in call.grid)
+    grid = f"({sizes},)" if len(call.grid) == 1 else f"({sizes})"
+    axes = f"axis {empty[0]} has" if len(empty) == 1 else f"axes {' and '.join(empty)} have"
+    return f"its grid {grid} is empty, so nothing runs: {axes} 0 steps"
 
 
 def _is_split(call: KernelCall) -> bool:

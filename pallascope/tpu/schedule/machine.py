@@ -118,6 +118,7 @@ class Machine:
     unawaited: dict[int, deque[tuple[int, Landing]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
+    log: list[Any] = field(default_factory=list)  # of blocks that are logged: see `Logged`
 
     def __post_init__(self) -> None:
         self.memory[_CORE] = self.core

@@ -8,12 +8,13 @@ registers before any of them writes.
 
 from __future__ import annotations
 
+import enum
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pallascope.tpu.schedule.bundles import Bundle, Instruction, NotUnderstood
 from pallascope.tpu.schedule.machine import ALLOCATION_SHIFT, Machine
@@ -210,6 +211,18 @@ def operand(text: str) -> str:
     raise NotUnderstood(f"an operand of unknown form: {text!r}")
 
 
+class Logged(enum.IntEnum):
+    """The condition under which an instruction's effect grows evenly if its operands do."""
+
+    CONSTANT = 0  # the operands stay the same
+    COMPARED = 1  # their difference keeps its sign
+    MULTIPLIED = 2  # one of them stays the same
+    SCALED = 3  # the second stays the same
+    LOW_BITS = 4  # one stays the same; the other grows by a multiple of all of its bits
+    SHIFTED = 5  # the first grows by a multiple of what the second, the same, shifts out
+    DIVIDED = 6  # the first grows by a multiple of the second, which stays the same
+
+
 END = -1
 REGISTERS = 64
 
@@ -217,7 +230,24 @@ REGISTERS = 64
 #: exceeds any number.
 MAX_BLOCKS = 10_000_000
 
+#: Shorter runs aren't searched for repetitions.
+SHORT_RUN = 100_000
+
 Block = Callable[[list[Any], list[Any], Machine], int]
+
+
+class Skipping(Protocol):
+    """Called at each turn of a long run's outermost loop, whose blocks are logged from then on.
+
+    `turn` is its number, without those left out. The call may change the registers, the machine and
+    the blocks' counts to those of a later turn. It is False once no more turns can be left out.
+    """
+
+    def __call__(
+        self, turn: int, s: list[Any], p: list[Any], machine: Machine, counts: Counter[int]
+    ) -> bool: ...
+
+
 _NAMES = {
     "Source": OperandSource,
     "address": Address,
@@ -252,6 +282,7 @@ class ScheduleProgram:
         self._leaders = self._find_leaders()
         self._ends: dict[int, int] = {}
         self._blocks = {first: self._compiled(first) for first in self._leaders}
+        self._logging: dict[int, Block] = {}
 
     def _find_leaders(self) -> list[int]:
         after = {number + self._delay + 1 for number in self._branches}
@@ -268,14 +299,19 @@ class ScheduleProgram:
             elif waiting and number not in slots:
                 yield number
 
-    def _compiled(self, first: int) -> Block:
-        lines = [f"def block(s, p, m):  # from bundle {first}", *self._lines(first)]
+    def _compiled(self, first: int, logged: bool = False) -> Block:
+        lines = [f"def block(s, p, m):  # from bundle {first}", *self._lines(first, logged)]
         names = dict(_NAMES)
         exec("\n    ".join(lines), names)
         return names["block"]  # type: ignore[return-value]
 
-    def _lines(self, first: int) -> Iterator[str]:
-        """The statements of the block that begins at bundle `first`."""
+    def _lines(self, first: int, logged: bool) -> Iterator[str]:
+        """The statements of the block that begins at bundle `first`.
+
+        If `logged`, it adds its number and `logged_values` to the machine's log.
+        """
+        if logged:
+            yield f"m.log.append({first})"
         leading = bisect_right(self._leaders, first)
         last = self._leaders[leading] if leading < len(self._leaders) else len(self._bundles)
         branch, number, idle = None, first, 0
@@ -286,7 +322,10 @@ class ScheduleProgram:
                 branch = self._branches[number]
                 yield f"taken = {condition(branch)}"
                 last = min(number + self._delay + 1, len(self._bundles))
-            timed, others = _statements(self._bundles[number].instructions)
+            instructions = self._bundles[number].instructions
+            if logged:
+                yield from map("m.log.append({})".format, logged_values(instructions))
+            timed, others = _statements(instructions)
             if timed and idle:
                 yield f"m.now += {idle}"
                 idle = 0
@@ -306,20 +345,28 @@ class ScheduleProgram:
     def _at(self, number: int) -> int:
         return number if number < len(self._bundles) else END
 
-    def run(self, machine: Machine) -> ScheduleRun:
-        """Run from the first bundle to the last. Raises NotUnderstood."""
+    def run(self, machine: Machine, skip: Skipping | None = None) -> ScheduleRun:
+        """Run from the first bundle to the last; `skip` may leave turns out.
+
+        Raises NotUnderstood.
+        """
         s: list[Any] = [Unknown("a register that was not written before")] * REGISTERS
         p = list(s)
         counts: Counter[int] = Counter()
         turns: list[float] = []
-        header, at = self._outermost(), 0
-        for _ in range(MAX_BLOCKS):
+        header, at, blocks = self._outermost(), 0, self._blocks
+        for number in range(MAX_BLOCKS):
             if at == END:
                 break
-            counts[at] += 1
             if at == header:
                 turns.append(machine.now)
-            at = self._blocks[at](s, p, machine)
+                if skip and number > SHORT_RUN:
+                    blocks = self._logged_blocks()
+                    if not skip(len(turns) - 1, s, p, machine, counts):
+                        skip, blocks = None, self._blocks
+                        machine.log.clear()
+            counts[at] += 1
+            at = blocks[at](s, p, machine)
         else:
             raise NotUnderstood(f"a run through more than {MAX_BLOCKS:,} basic blocks")
         issued = [0] * len(self._bundles)
@@ -327,6 +374,11 @@ class ScheduleProgram:
             for number in range(first, self._ends[first]):
                 issued[number] += count * (number not in self._free)
         return ScheduleRun(tuple(issued), tuple(turns))
+
+    def _logged_blocks(self) -> dict[int, Block]:
+        if not self._logging:
+            self._logging = {first: self._compiled(first, logged=True) for first in self._leaders}
+        return self._logging
 
     def _outermost(self) -> int:
         """The header of the loop around everything: the grid's loop, if there is one."""
@@ -375,6 +427,52 @@ def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[st
             timed.append(guarded + effect)
     together = [f"{', '.join(registers)} = {', '.join(values)}"] if registers else []
     return timed, [*filter(None, others), *together, *pointers]
+
+
+#: Instructions whose result need not grow evenly while their operands do, by opcode or its
+#: beginning: see `Logged` for the kinds.
+_UNEVEN = {
+    "scmp": Logged.COMPARED,
+    "smin": Logged.COMPARED,
+    "smax": Logged.COMPARED,
+    "sc.u32": Logged.COMPARED,
+    "sand": Logged.LOW_BITS,
+    "sshr": Logged.SHIFTED,
+    "sdivrem": Logged.DIVIDED,
+    "smul.u32": Logged.MULTIPLIED,
+    "smulhi": Logged.CONSTANT,
+    "sor": Logged.CONSTANT,
+    "sxor": Logged.CONSTANT,
+    "sshll": Logged.SCALED,
+    "sclz": Logged.CONSTANT,
+    "sld": Logged.CONSTANT,
+    "dma.done.wait": Logged.CONSTANT,
+    "vwait": Logged.CONSTANT,
+    "vdelay": Logged.CONSTANT,
+    "vsyncadd": Logged.CONSTANT,
+    "vsyncmov": Logged.CONSTANT,
+}
+
+
+def logged_values(instructions: Sequence[Instruction]) -> Iterator[str]:
+    """For each instruction of a bundle that isn't linear, a tuple: its kind and its operands."""
+    for instruction in instructions:
+        opcode, operands = instruction.opcode, instruction.operands
+        if instruction.vector or opcode == "sphi":
+            continue
+        if opcode == "sst":
+            address, _, _ = " ".join(operands).rpartition("] ")
+            yield f"({Logged.CONSTANT.value}, {operand(address + ']')}, 0)"
+        elif opcode.startswith("dma.") and opcode != "dma.done.wait":
+            labels = instruction.labels or {}
+            of = (labels[key] for key in ("size_in_granules", "dst_syncflagno"))
+            yield f"({Logged.CONSTANT.value}, {', '.join(map(operand, of))})"
+            if "smem" in opcode + instruction.note:  # what is loaded depends on where it is
+                places = [text for key, text in labels.items() if key in ("hbm", "src")]
+                yield f"({Logged.CONSTANT.value}, {', '.join([*map(operand, places), '0'][:2])})"
+        elif found := [kind for start, kind in _UNEVEN.items() if opcode.startswith(start)]:
+            terms = [*map(operand, operands), "0"][:2]
+            yield f"({found[0].value}, {', '.join(terms)})"
 
 
 def _same_register(phi: Instruction) -> None:
