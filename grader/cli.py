@@ -34,6 +34,7 @@ COMMANDS = {
     "progress": ("progress", "show your progress, without running anything"),
     "commit": ("attempts", "make one git commit for each solved kata"),
     "cost": ("launches", "predict the time of a launch on a TPU, and suggest changes"),
+    "measure": ("launches", "measure the time of a launch on this machine's TPU"),
     "check": ("launches", "check the kernels of any function: races, values, the compiler"),
     "trace": ("launches", "write the predicted timeline of a launch, for Perfetto"),
     "watch": ("watch", "grade a kata whenever you save it"),

@@ -123,7 +123,7 @@ import grader
 for module in pkgutil.walk_packages(grader.__path__, "grader."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
-from pallascope.kernels.serialization.registry import make_ready_for_gpus
+from pallascope.kernels.serialization import make_ready_for_gpus
 make_ready_for_gpus()
 """
 

@@ -1,5 +1,5 @@
 """`kata cost`, `kata trace`, `kata view`: the predicted cost, timeline and drawing of a launch;
-`kata check`, of anybody's kernels.
+`kata measure`, its time on this machine's TPU; `kata check`, of anybody's kernels.
 
 For a GPU kata, `kata cost` shows the compiler's numbers, and times the launch if there is a GPU.
 """
@@ -42,6 +42,14 @@ from pallascope.tools.text import format_time, print_line, show
 from pallascope.tpu.call_arguments import assignments, choices, combinations
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.launch_screen import Launch, Side, baselines_screen, screen
+from pallascope.tpu.measure import (
+    LocalTpu,
+    MeasuredLaunch,
+    NoTpu,
+    append_rows,
+    chip_of_kind,
+    measured_screen,
+)
 from pallascope.tpu.perfetto import MAX_EVENTS, last_complete_cycle, trace
 from pallascope.tpu.sweep import table
 
@@ -51,8 +59,10 @@ _SIZES = (
 )
 
 
-def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -> None:
-    """Add the arguments that select one launch: kata, sizes, case, seed and chip.
+def launch_arguments(
+    parser: argparse.ArgumentParser, case: int | None = None, chip: bool = True
+) -> None:
+    """Add the arguments that select one launch: kata, sizes, case, seed and, if `chip`, chip.
 
     `case` is the default of --case; None means the case of production size, or else 0.
     """
@@ -74,11 +84,13 @@ def launch_arguments(parser: argparse.ArgumentParser, case: int | None = None) -
         metavar="S",
         help="the seed that pytest printed for the hidden cases (default: %(default)s)",
     )
-    parser.add_argument(
-        "--chip",
-        choices=list(CHIPS),
-        help=f"which TPU (default: {DEFAULT}, or the first with as many cores as the kata needs)",
-    )
+    if chip:
+        parser.add_argument(
+            "--chip",
+            choices=list(CHIPS),
+            help=f"which TPU (default: {DEFAULT}, or the first with as many cores as the kata "
+            "needs)",
+        )
 
 
 @contextlib.contextmanager
@@ -93,7 +105,8 @@ def named_launch(
     target = kata.key.target
     if not (any_target or target.uses_libtpu):
         raise cost_studies.NoStudy(
-            f"kata trace and kata view show TPU launches, and {kata.name} is for {target.title}: "
+            f"kata measure, trace and view are for TPU launches, and {kata.name} is for "
+            f"{target.title}: "
             f"try kata cost {kata.name}"
         )
     given = assignments(options.sizes)
@@ -346,6 +359,33 @@ def _no_schedule_reason(launch: Launch) -> str:
     sides = [side for side in (launch.own, launch.par) if side]
     reasons = (k.unknown for side in sides for k in side.kernels if k.unknown)
     return next(reasons, launch.par.trouble if launch.par else "no kernel")
+
+
+def measure_arguments(parser: argparse.ArgumentParser) -> None:
+    launch_arguments(parser, chip=False)
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE", help="append the measured times to FILE, as JSON lines"
+    )
+
+
+def run_measure(options: argparse.Namespace, root: Path, console: Console) -> int:
+    kata = repository.single_kata(root, options.name)
+    with LocalTpu() as tpu:
+        try:
+            kind = tpu.kind
+        except NoTpu as error:
+            needed = "kata measure needs a TPU, and jax can't use one here"
+            remedy = f"kata cost {kata.name} predicts the time without one"
+            raise cost_studies.NoStudy(f"{needed}; {remedy} ({error})") from None
+        options.chip = chip_of_kind(kind).name
+        with named_launch(options, kata) as (client, case):
+            sides = cost_studies.measure(client, kata, case, tpu)
+    note = f"This doesn't check correctness: pytest -k {kata.name} does"
+    launch = MeasuredLaunch(kata.name, str(case), kind, sides, note)
+    show(measured_screen(launch), console)
+    if options.rows:
+        append_rows(options.rows, launch)
+    return 0 if all(side.times or side.todo for side in sides) else 1
 
 
 VIEW_ENDING = ".view.html"

@@ -1,4 +1,5 @@
-"""Studies for `kata cost`: predicted cost at any size, with par's and XLA's, time limits.
+"""Studies for `kata cost`: predicted cost at any size, with par's and XLA's, time limits; and for
+`kata measure`: times on this machine's TPU.
 
 A size that the answer key draws only as a multiple of a block size must remain one, and the
 solution's launch must reach all of its arrays: at other sizes the solution is wrong too, so its
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from grader.exercise.answer_key import DTYPES, Key, Slack
 from grader.exercise.arithmetic import factors
-from grader.exercise.cases import draw
+from grader.exercise.cases import draw, hidden_cases
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KataKind
 from grader.exercise.targets import GPUS
@@ -22,21 +23,26 @@ from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuRunner
 from grader.sandbox.launch_client import BrokenKata, TpuLaunchClient, WorkerQueues
 from grader.sandbox.launcher import SandboxError
+from grader.sandbox.messages import Traced
 from grader.sandbox.worker_pool import WorkerPool
 from grader.verdict import Case
 from pallascope.checks.exceptions import NO_KERNEL, in_full, outcome_of, problem_finding
 from pallascope.model import (
     Accident,
+    Array,
     Collective,
     Measured,
     Mode,
     Operand,
+    Reference,
     Role,
 )
+from pallascope.tools.arrays import drawn_like
 from pallascope.tpu import OnChip
 from pallascope.tpu.call_arguments import size
 from pallascope.tpu.chips import DEFAULT
 from pallascope.tpu.launch_screen import Launch, Side
+from pallascope.tpu.measure import LocalTpu, MeasuredSide
 from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 from pallascope.tpu.sweep import SweepRow
 
@@ -239,6 +245,54 @@ def _limits(slack: Slack) -> str:
     return (
         f"★★★ allows at most {slack.bytes:.0%} more HBM bytes than par, and a time that is at most "
         f"{slack.cycles:.0%} longer"
+    )
+
+
+def measure(
+    client: WorkerClient, kata: Kata, case: Case, tpu: LocalTpu
+) -> tuple[MeasuredSide, ...]:
+    """The times of the solution and the learner's launch on this machine's TPU, and predicted.
+
+    All are measured before any is predicted, so that nothing else runs then. `tpu` is closed in
+    between. Raises BrokenKata, NoStudy, NoTpu, SandboxError.
+    """
+    if kata.key.mesh:
+        raise NoStudy(f"{kata.name} runs on several TPUs, and kata measure uses only one")
+    reference, chip = client.inputs(kata, case), client.chip(kata)
+    contents = _contents(client, kata, case, reference)
+    launches = {
+        "solution": client.solution(kata, case, reference, kind=TpuLaunchClient),
+        "yours": client.learner(kata, case, reference, PATIENCE, kind=TpuLaunchClient),
+    }
+    times = {
+        title: tpu.measure(traced.trace, contents)
+        for title, launch in launches.items()
+        if isinstance(traced := launch.traced, Traced) and not traced.problem
+    }
+    tpu.close()
+    file, _ = kata.location()
+    sides: list[MeasuredSide] = []
+    for title, launch in launches.items():
+        side = side_of(title, launch.compiled(), chip, file)
+        if title in times:
+            sides.append(MeasuredSide.of(side, times[title]))
+        else:
+            trouble = "Still to do." if side.todo else side.trouble
+            sides.append(MeasuredSide(title, trouble=trouble, todo=side.todo))
+    return tuple(sides)
+
+
+def _contents(
+    client: WorkerClient, kata: Kata, case: Case, reference: Reference
+) -> tuple[Array, ...]:
+    """The inputs; large ones have contents that are drawn from those of a hidden case."""
+    if all(own.data for own in reference.inputs):
+        return reference.inputs
+    hidden = hidden_cases(kata, case.session_seed)[kata.key.count - 1]
+    like = client.reference(kata, hidden)  # `inputs` would leave out contents
+    return tuple(
+        own if own.data else drawn_like(other, own.dtype, case.seed + at)
+        for at, (own, other) in enumerate(zip(reference.inputs, like.inputs, strict=True))
     )
 
 

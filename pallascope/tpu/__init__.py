@@ -1,6 +1,7 @@
 """Predicts a Pallas kernel's cost on a TPU, with the TPU's compiler and without a TPU.
 
-Only `compiler`, `predict` and `pipeline_steps` need jax, and they import it when they are called.
+Only `compiler`, `measure`, `predict` and `pipeline_steps` need jax, and they import it when they
+are called.
 
 block_rules       Which block shapes a TPU accepts, and the nearest legal ones
 block_sizes       Tiles and block sizes in memory, out-of-bounds blocks, reuse of blocks
@@ -16,6 +17,7 @@ kernel_screen     One kernel on a terminal: its bound, time, traffic, VMEM
 launch_screen     A launch on a terminal, compared with another one and with XLA
 libtpu            libtpu in this process: availability, loading, dumps
 libtpu_errors     Parses libtpu's error messages
+measure           Measures launches on this machine's TPU, next to predicted times
 perfetto          The predicted timeline as a trace for Perfetto
 pipeline_steps    The blocks that a kernel's pipeline moves on each grid step
 predict           Predictions: lowering, compiling, traffic and schedule together

@@ -1,8 +1,9 @@
-"""Predicts the cost on a TPU of a function's Pallas kernels.
+"""Predicts the cost on a TPU of a function's Pallas kernels; with --measure, also measures it.
 
     python -m pallascope.tpu matmul.py:matmul --case 'bf16[4096,4096] bf16[4096,4096] bm=512'
 
-The function's file is imported into this process and traced; nothing is run on any device.
+The function's file is imported into this process and traced. Nothing is run on any device, except
+with --measure: then a child process runs the trace on the TPU of this machine.
 """
 
 from __future__ import annotations
@@ -34,6 +35,18 @@ from pallascope.tpu.call_arguments import (
 from pallascope.tpu.chips import CHIPS, DEFAULT, named
 from pallascope.tpu.compiler import Estimate
 from pallascope.tpu.launch_screen import Launch, Side, screen
+from pallascope.tpu.measure import (
+    LocalTpu,
+    MeasuredLaunch,
+    MeasuredSide,
+    MeasuredTimes,
+    MeasureFailure,
+    NoTpu,
+    append_rows,
+    chip_of_kind,
+    contents_of,
+    measured_screen,
+)
 from pallascope.tpu.perfetto import MAX_EVENTS, trace
 from pallascope.tpu.predict import predictions
 from pallascope.tpu.prediction import Prediction
@@ -46,11 +59,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.measure and (options.sweep or options.trace):
+        parser.error("--measure can't be combined with --sweep or --trace")
+    if options.rows and not options.measure:
+        parser.error("--rows needs --measure: it writes measured times")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     console = Console(highlight=False)
     if untested := untested_jax():
         print(f"pallascope.tpu: {untested}", file=sys.stderr)
+    if options.measure:
+        return _run_measured(options, console)
     return _run_sweep(options, console) if options.sweep else _run_case(options, console)
 
 
@@ -58,7 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pallascope.tpu",
         description="Predict the time and the traffic of a function's Pallas kernels on a TPU. "
-        f"Needs no TPU and runs nothing. Predicted times need libtpu ({install_hint('tpu')}).",
+        "Needs no TPU and runs nothing, except with --measure. "
+        f"Predicted times need libtpu ({install_hint('tpu')}).",
         epilog="FUNCTION is FILE.py:NAME or MODULE:NAME. If an integer array's contents decide "
         "which blocks move, as in scalar prefetch, give them: i32[4]=3,1,0,2.",
     )
@@ -88,6 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--trace", type=Path, metavar="FILE", help="also write the timeline to FILE, for Perfetto"
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="run the kernels on this machine's TPU, and show their times next to those predicted "
+        "for that TPU, whatever --chip says; arrays without contents are random, integers 0",
+    )
+    parser.add_argument(
+        "--rows", type=Path, metavar="FILE", help="append the measured times to FILE, as JSON lines"
     )
     return parser
 
@@ -137,6 +167,49 @@ def _run_sweep(options: argparse.Namespace, console: Console) -> int:
     return 0 if any(one.seconds is not None or one.bytes for one in tried) else 1
 
 
+def _run_measured(options: argparse.Namespace, console: Console) -> int:
+    case = call_of(options.case)
+    with LocalTpu() as tpu:
+        try:
+            kind = tpu.kind
+        except NoTpu as error:
+            needed = "--measure needs a TPU, and jax can't use one here"
+            raise ValueError(
+                f"{needed}; without --measure, times are predicted ({error})"
+            ) from None
+        chip = chip_of_kind(kind).name
+        places = {"yours": options.function, "other": options.against}
+        functions = {title: function_for(at, chip) for title, at in places.items() if at}
+        require_known_keywords(functions["yours"], case)
+        found = {title: _times(function, case, chip, tpu) for title, function in functions.items()}
+    sides = [
+        MeasuredSide.of(_side(title, function, case, chip, 0), found[title])
+        for title, function in functions.items()
+    ]
+    name = options.function.rpartition(":")[2]
+    launch = MeasuredLaunch(name, options.case, kind, tuple(sides))
+    show(measured_screen(launch), console)
+    if options.rows:
+        append_rows(options.rows, launch)
+    return 0 if all(side.times for side in sides) else 1
+
+
+def _times(
+    function: Function, case: CallArguments, chip: str, tpu: LocalTpu
+) -> MeasuredTimes | MeasureFailure:
+    """The measured times of a function, traced for the chip."""
+    from pallascope.kernels import TracedLaunch, for_chip
+
+    arrays, target = case.arrays(), named(chip)
+    try:
+        with for_chip(target.kind, target.cores):
+            traced = TracedLaunch.of(function, arrays, accepted_keywords(function, case))
+            trace = traced.dumped()
+    except Exception as error:
+        return MeasureFailure(_trouble(error))
+    return tpu.measure(trace, contents_of(arrays))
+
+
 def _sweep_row(
     function: Function, case: CallArguments, chip: str, sizes: dict[str, int]
 ) -> SweepRow:
@@ -150,7 +223,7 @@ def _side(title: str, function: Function, case: CallArguments, chip: str, events
     try:
         return Side(title, _predicted(function, case, chip, events))
     except Exception as error:
-        return Side(title, trouble=f"{_phrase(error)}{_rules(error)}{user_line(error)}")
+        return Side(title, trouble=_trouble(error))
 
 
 def _predicted(
@@ -169,6 +242,10 @@ def _xla(function: Function, case: CallArguments, chip: str) -> Estimate | None:
 
 
 # ---- errors that the function raises ----
+
+
+def _trouble(error: Exception) -> str:
+    return f"{_phrase(error)}{_rules(error)}{user_line(error)}"
 
 
 def _phrase(error: Exception) -> str:

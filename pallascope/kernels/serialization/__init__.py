@@ -5,20 +5,18 @@ objects of the classes in the table of encoders and nothing else: it imports not
 name that isn't in that table, and calls no code but JAX's own constructors.
 
 array_encoders   Encoders of numbers, arrays, their types, and meshes
-dump             Writes a trace as bytes
+dump             Writes a trace as bytes; the table of all encoders
 encoding         The encoder of a class: how its objects become parts and back
 jaxpr_encoders   Encoders of jaxprs: variables, equations, contexts
 load             Reads a trace from bytes, checks it, and sets `interpret`
 pallas_encoders  Encoders of Pallas' objects, for TPUs and Mosaic GPU
 python_encoders  Encoders of containers, tree definitions, primitives, functions
-registry         The table of all encoders, by class and by name
 wire_format      The layout of the bytes, and source lines in them
 """
 
-from pallascope.kernels.serialization.dump import dumped
+from pallascope.kernels.serialization.dump import dumped, make_ready, make_ready_for_gpus
 from pallascope.kernels.serialization.encoding import NotSerializable, SerializationError
 from pallascope.kernels.serialization.load import asks_to_interpret, checked, loaded, with_interpret
-from pallascope.kernels.serialization.registry import make_ready, make_ready_for_gpus
 
 __all__ = [
     "NotSerializable",

@@ -32,7 +32,7 @@ from pallascope.kernels.jax_internals import (
 )
 from pallascope.kernels.jaxprs import Rewriter, closed_jaxprs, equations, inner_jaxprs, sites
 from pallascope.kernels.pallas_params import KERNELS, block_size, is_pallas_call, semantics
-from pallascope.kernels.serialization import registry
+from pallascope.kernels.serialization.dump import by_name
 from pallascope.kernels.serialization.encoding import (
     MOST_BYTES,
     MOST_FRAMES,
@@ -240,7 +240,7 @@ class _Load:
         self._layout = layout
         if layout.jax != jax.__version__:
             raise SerializationError(f"a trace of jax {layout.jax!r}, read by {jax.__version__}")
-        known = registry.by_name()
+        known = by_name()
         self._builders = [known[name].build for name in layout.forms]
         self._tracebacks = tracebacks(list(map(_short_enough, layout.stacks)))
 
