@@ -32,11 +32,12 @@ Concept
     The matrix unit multiplies bfloat16. By default it rounds float32 operands, and
     bfloat16 keeps 8 bits of 24. The ones lose nothing, but x does. precision="highest"
     splits both operands into three parts of 8 bits, hi + mid + lo, and adds up the six
-    products that matter:
+    products that matter. Half of these are with parts of the ones that are all zero:
 
-        default      1 pass     x rounded to 8 bits        340 µs
-        "highest"    6 passes   all 24 bits                442 µs
-        what HBM alone would take, 256 MiB                 327 µs
+        default                 1 product    x rounded to 8 bits    329 µs
+        "highest"               6 products   all 24 bits            371 µs
+        three parts of x alone  3 products   all 24 bits            329 µs
+        HBM alone, 256 MiB                                          327 µs
 
     These are predictions for x[8192, 4090]. XLA compiles jnp.cumsum to ten loops. They
     move 1925 MiB, which alone takes 2465 µs.
@@ -85,15 +86,20 @@ def cumulative_sum_kernel(x_ref, o_ref, carry_ref, *, N):
     x = jnp.where(column < N - j * bn, x_ref[...], 0)
     k = jax.lax.broadcasted_iota(jnp.int32, (bn, bn), 0)
     n = jax.lax.broadcasted_iota(jnp.int32, (bn, bn), 1)
-    ones = jnp.where(k <= n, 1.0, 0.0)
-    sums = carry_ref[...] + jnp.dot(x, ones, precision="highest")
+    ones = jnp.where(k <= n, 1.0, 0.0).astype(jnp.bfloat16)
+    hi = x.astype(jnp.bfloat16)
+    mid = (x - hi).astype(jnp.bfloat16)
+    lo = (x - hi - mid).astype(jnp.bfloat16)
+    sums = carry_ref[...]
+    for part in (lo, mid, hi):
+        sums += jnp.dot(part, ones, preferred_element_type=jnp.float32)
     o_ref[...] = sums
     carry_ref[...] = sums[:, bn - 1 :]
     # END SOLUTION
 
 
 def cumulative_sum(
-    x: Float32[Array, "M N"], *, bm: int = 512, bn: int = 128
+    x: Float32[Array, "M N"], *, bm: int = 1024, bn: int = 128
 ) -> Float32[Array, "M N"]:
     """Launch: each block of rows from left to right."""
     M, N = x.shape
