@@ -92,7 +92,8 @@ def faster(names: list[str], chip: str, tolerance: float) -> Iterator[tuple[str,
         try:
             sweep = Sweep(kata, chip)
         except Exception as error:
-            print(f"| {kata.name} | {chip} | {type(error).__name__}: {error} |  |  |  |", flush=True)
+            reason = f"{type(error).__name__}: {error}"
+            print(f"| {kata.name} | {chip} | {reason} |  |  |  |", flush=True)
             continue
         if (base := sweep.seconds(sweep.case.sizes)) is None:
             continue
@@ -112,7 +113,7 @@ def main() -> int:
     parser.add_argument("--tolerance", type=float, default=0.05)
     options = parser.parse_args()
     importlib.import_module("tests.conftest")  # sets the environment of workers: random bits
-    print("| solution | chip | blocks | time | best | less |\n|---|---|---|---|---|---|", flush=True)
+    print(f"| solution | chip | blocks | time | best | less |\n|{'---|' * 6}", flush=True)
     bad = 0
     for chip in options.chip or ("v5e", "v6e"):
         for name, row in faster(options.names, chip, options.tolerance):

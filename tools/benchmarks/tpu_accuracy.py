@@ -29,6 +29,10 @@ through VMEM in blocks of different sizes is followed by kernels that write 2048
 by hand: in one step from a copy in VMEM, and in slices, of which each step reads and writes a
 number. The first, third, fifth … row of each are the fit half.
 
+    python tools/benchmarks/tpu_accuracy.py --rows docs/accuracy.json
+
+also writes each row for the picture that `tools/draw_accuracy.py` draws.
+
     python tools/benchmarks/tpu_accuracy.py --fit
 
 finds the two numbers `Chip.launch` and `Chip.dma_latency` of a v6e, by least squares of the
@@ -106,6 +110,7 @@ COPIED = {
 }
 #: The same for NEW into CACHE, by the slices in a step; 0 for one step with a DMA for each token.
 WRITTEN = {0: 0.0216, 8: 0.0743, 16: 0.0456, 32: 0.0304, 64: 0.0239}
+HALVES = ("fit", "test")
 #: What `--fit` tries, in seconds.
 LATENCIES = tuple(nanoseconds * 1e-9 for nanoseconds in range(420, 521, 10))
 
@@ -164,8 +169,27 @@ def matmul(
     )(x, y)
 
 
-def tutorial() -> Iterator[tuple[int, float]]:
-    """Print the first table; gives the size and the ratio of each row."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its chip and source, "fit" or "test", its kernel in words, and seconds.
+
+    "fit": a number of the model, or the launch that is subtracted, was chosen by such rows.
+    """
+
+    chip: str
+    source: str
+    half: str
+    words: str
+    measured: float
+    predicted: float
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.measured
+
+
+def tutorial() -> Iterator[Row]:
+    """Print the first table; gives its rows."""
     print(f"{TUTORIAL}, less {LAUNCH * 1e3:.3f} ms for each launch\n")
     _head("kernel", "size", "bm, bk, bn", "printed ms", "measured ms", "predicted ms", "ratio")
     for ((words, blocks), printed), number in itertools.product(PRINTED.items(), range(len(SIZES))):
@@ -175,11 +199,12 @@ def tutorial() -> Iterator[tuple[int, float]]:
         way = {"transposed": ".T" in words, "relu": "relu" in words}
         predicted = _seconds(matmul, x, x, **sizes, **way)
         _row(words, size, _list(blocks), printed[number], measured, predicted)
-        yield size, predicted / measured
+        row = f"{words} of {size}, blocks of {_list(blocks)}"
+        yield Row("v5e", "JAX's matmul tutorial", "fit", row, measured, predicted)
 
 
-def grouped() -> Iterator[float]:
-    """Print the second table; gives the ratio of each row."""
+def grouped() -> Iterator[Row]:
+    """Print the second table; gives its rows."""
     gmm: Any = importlib.import_module("jax.experimental.pallas.ops.tpu.megablox.gmm")
     table = json.loads(TUNED.read_text())
     print(f"{table['source']}\n")
@@ -197,11 +222,12 @@ def grouped() -> Iterator[float]:
         measured = statistics.median(row["milliseconds"]) / 1e3
         shapes = _list(row["lhs"]), _list(row["rhs"])
         _row(row["kind"], *shapes, len(groups), _list(row["tiling"]), measured, predicted)
-        yield predicted / measured
+        words = f"{row['kind']}, {_list(row['lhs'])} by {_list(row['rhs'])}"
+        yield Row("v5e", "Tokamax", "test", words, measured, predicted)
 
 
-def swept() -> Iterator[float]:
-    """Print the third table; gives the ratios of the rows that no launch was estimated from."""
+def swept() -> Iterator[Row]:
+    """Print the third table; gives its rows. A launch was estimated from those of the fit half."""
     x = jax.ShapeDtypeStruct((PRODUCT, PRODUCT), jnp.bfloat16)
     rounding = PRODUCT**2 * (4 + 2) / chips.named("v5e").bandwidth
     rows = [
@@ -223,8 +249,8 @@ def swept() -> Iterator[float]:
     _head("bm, bk, bn", "printed ms", "measured ms", "predicted ms", "ratio")
     for number, ((blocks, measured), own) in enumerate(zip(rows, predicted, strict=True)):
         _row(_list(blocks), measured, measured - launch, own)
-        if number % 2:
-            yield own / (measured - launch)
+        words, half = f"blocks of {_list(blocks)}", HALVES[number % 2]
+        yield Row("v5e", "pallas-forge", half, words, measured - launch, own)
 
 
 def copied() -> list[tuple[str, str, float, Any]]:
@@ -245,20 +271,20 @@ def copied() -> list[tuple[str, str, float, Any]]:
         for count, ms in WRITTEN.items()
     ]
     return [
-        (words, ("fit", "test")[number % 2], ms / 1e3, predict)
+        (words, HALVES[number % 2], ms / 1e3, predict)
         for rows in (pipelined, by_hand)
         for number, (words, ms, predict) in enumerate(rows)
     ]
 
 
-def compare_copies() -> Iterator[tuple[str, float]]:
-    """Print the fourth table; gives the half and the ratio of each row."""
+def compare_copies() -> Iterator[Row]:
+    """Print the fourth table; gives its rows."""
     print(f"{COPIES}, on a v6e\n")
     _head("kernel", "half", "measured ms", "predicted ms", "ratio")
     for words, half, measured, predict in copied():
         predicted = predict(chip="v6e")
         _row(words, half, measured, predicted)
-        yield half, predicted / measured
+        yield Row("v6e", "tengyifei/playground", half, words, measured, predicted)
 
 
 def fit() -> None:
@@ -375,35 +401,38 @@ def _list(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _summary(words: str, ratios: Sequence[float]) -> None:
-    worst = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
-    print(f"{words}: {len(ratios)}, median {statistics.median(ratios):.3f}, worst {worst:.3f}")
+def _summary(words: str, rows: Sequence[Row]) -> None:
+    if rows:
+        ratios = [row.ratio for row in rows]
+        worst = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
+        middle = statistics.median(ratios)
+        print(f"{words}: {len(ratios)} rows, median {middle:.3f}, worst {worst:.3f}")
 
 
 def main() -> None:
     """Predict every row of all tables and print them, or fit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--fit", action="store_true", help="fit two numbers of a v6e")
-    if parser.parse_args().fit:
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="also write the rows, as JSON")
+    options = parser.parse_args()
+    if options.fit:
         return fit()
-    print(f"Predicted for a TPU v5e with jax {jax.__version__}; measured in bfloat16.\n")
-    rows = list(tutorial())
-    print()
-    _summary("all rows", [ratio for _, ratio in rows])
-    _summary("rows of 4096 and up", [ratio for size, ratio in rows if size >= 4096])
-    print()
-    ratios = list(grouped())
-    print()
-    _summary("all rows", ratios)
-    print()
-    ratios = list(swept())
-    print()
-    _summary("rows that no launch was estimated from", ratios)
-    print()
-    compared = list(compare_copies())
-    print()
-    for half in ("fit", "test"):
-        _summary(f"{half} half", [ratio for of, ratio in compared if of == half])
+    print(f"Predicted with jax {jax.__version__}; measured in bfloat16.\n")
+    rows: list[Row] = []
+    for table in (tutorial, grouped, swept, compare_copies):
+        found = list(table())
+        rows += found
+        print()
+        for half in HALVES:
+            _summary(f"{half} half", [row for row in found if row.half == half])
+        if table is tutorial:
+            _summary("of 16 µs to 0.2 ms", [row for row in found if row.measured < 2e-4])
+            _summary("longer", [row for row in found if row.measured >= 2e-4])
+        print()
+    if options.rows:
+        kept = ",\n".join(json.dumps(dataclasses.asdict(row)) for row in rows)
+        options.rows.write_text(f"[\n{kept}\n]\n", encoding="utf-8")
+    return None
 
 
 if __name__ == "__main__":
