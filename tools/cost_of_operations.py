@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 from pallascope.tpu import predictions  # noqa: E402
 
 PAGE = ROOT / "docs/cost-of-operations.md"
+SCRIPT = "cost_of_operations"
 REGISTER = 1024  # float32 elements
 CHUNK = 64  # rows that one piece of a kernel works on
 #: The chips, and the dtypes of a value in registers and of the array that it comes from.
@@ -189,16 +190,25 @@ def tables() -> dict[str, str]:
     }
 
 
-def marks(name: str) -> tuple[str, str]:
+def marks(name: str, script: str) -> tuple[str, str]:
     """The comments around a table."""
-    begin = f"<!-- BEGIN {name}: written by python tools/cost_of_operations.py -->\n\n"
+    begin = f"<!-- BEGIN {name}: written by python tools/{script}.py -->\n\n"
     return begin, f"\n\n<!-- END {name} -->"
 
 
-def shown(text: str, name: str) -> str:
+def shown(text: str, name: str, script: str = SCRIPT) -> str:
     """The table that the page has now."""
-    begin, end = marks(name)
+    begin, end = marks(name, script)
     return text[text.index(begin) + len(begin) : text.index(end)]
+
+
+def written(text: str, of: Mapping[str, str], script: str = SCRIPT) -> str:
+    """The page's text with these tables, by name."""
+    for name, table in of.items():
+        begin, end = marks(name, script)
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{table}{end}{rest[rest.index(end) + len(end) :]}"
+    return text
 
 
 def differs(text: str) -> str:
@@ -225,10 +235,7 @@ def main() -> int:
         said = differs(text)
         print(said or "as predicted")
         return 1 if said else 0
-    for name, table in tables().items():
-        begin, end = marks(name)
-        text = text.replace(f"{begin}{shown(text, name)}{end}", f"{begin}{table}{end}")
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(written(text, tables()), encoding="utf-8")
     return 0
 
 

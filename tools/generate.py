@@ -48,8 +48,8 @@ WIDTH = 100
 SCRIPTS = (
     *("draw_basics", "draw_fusion", "draw_attention", "draw_grouped_matmul", "draw_numerics"),
     *("draw_pipelines", "draw_serving", "draw_many_cores"),
-    *("draw_roofline", "draw_terminal", "write_notebook", "sweep_blocks"),
-    *("cost_of_operations", "cost_of_a_batch"),
+    *("draw_roofline", "draw_accuracy", "draw_terminal", "write_notebook", "sweep_blocks"),
+    *("cost_of_operations", "cost_of_a_batch", "shipped_kernels"),
 )
 #: These take screenshots, which differ from browser to browser: they are only written.
 SCREENSHOTS = ("draw_view",)

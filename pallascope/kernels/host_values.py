@@ -34,9 +34,11 @@ from pallascope.kernels.jaxprs import (
     inner_jaxprs,
     is_identity,
     is_scalar,
+    loop_carried,
     loop_constants,
     memory_space,
     primitives,
+    unchanged,
 )
 from pallascope.kernels.manual_dma import copied_into_smem
 from pallascope.kernels.pallas_params import (
@@ -101,6 +103,8 @@ def computed(
 
 #: A larger array of whole numbers isn't a table.
 _MAX_TABLE = 65_536
+#: More runs of a kernel in loops aren't looked at one by one.
+_MAX_TURNS = 4096
 _LEAVES_THE_DEVICE = ("pure_callback", "io_callback", "debug_callback")
 
 
@@ -132,6 +136,51 @@ def known_values(
     return [[None if n is None else values[n] for n in read] for _, read in reader.kernels]
 
 
+def values_of_turns(
+    closed: core.ClosedJaxpr, args: Sequence[ArrayLike | jax.ShapeDtypeStruct | None]
+) -> list[list[list[np.ndarray | None]]]:
+    """For each kernel in loops of known length, the values of `known_values` for each of its runs.
+
+    `jax.vmap` over a table is such a loop. Large arrays count as unknown, except those of whole
+    numbers. A kernel without loops around it, or with too many runs, has an empty list. Empty if
+    jax can't compute the values.
+    """
+    arrays = (np.ndarray, np.generic, jax.Array)
+    known = [arg if isinstance(arg, arrays) and _is_for_tables(arg) else None for arg in args]
+    reader = TurnReader()
+
+    def program(*arrays: jax.Array) -> list[jax.Array]:
+        rest = iter(arrays)
+        reader.evaluate(closed, [None if arg is None else next(rest) for arg in known])
+        return reader.values
+
+    found = computed(program, *(arg for arg in known if arg is not None))
+    if found is None:
+        return []
+    turns: list[list[list[np.ndarray | None]]] = []
+    for (_, read), lengths in zip(reader.kernels, reader.lengths, strict=True):
+        count = math.prod(lengths)
+        if not lengths or count > _MAX_TURNS:
+            turns.append([])
+            continue
+        each = [
+            None if n is None else found[n].reshape(count, *found[n].shape[len(lengths) :])
+            for n in read
+        ]
+        turns.append([[None if one is None else one[at] for one in each] for at in range(count)])
+    return turns
+
+
+def _is_for_tables(array: Any) -> bool:
+    """Whether a table may depend on an array: one of whole numbers, or a small one."""
+    dtype = getattr(array, "dtype", None)
+    if dtype is None:
+        return isinstance(array, (int, float))
+    if jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_):
+        return True
+    return jnp.issubdtype(dtype, jnp.number) and math.prod(array.shape) <= _MAX_TABLE
+
+
 class ValueReader(Evaluator):
     """Evaluates a trace outside of its kernels, as far as its inputs are known.
 
@@ -157,8 +206,7 @@ class ValueReader(Evaluator):
             return inputs[: len(eqn.outvars)]
         inside = inner_jaxprs(eqn)
         if not all(map(set(KERNELS).isdisjoint, map(primitives, inside))):
-            for jaxpr in inside:
-                self.evaluate(jaxpr, _into(eqn, jaxpr, inputs))
+            self._read_inside(eqn, inputs)
             return unknown
         if any(value is None for value in inputs) or has_effects(eqn) or _leaves_the_device(eqn):
             return unknown
@@ -166,6 +214,11 @@ class ValueReader(Evaluator):
             return bind(eqn, inputs)
         except Exception:  # jax raises any exception if only a TPU or a mesh can evaluate it
             return unknown
+
+    def _read_inside(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> None:
+        """Read the jaxprs of a loop, or of other operations that contain kernels."""
+        for jaxpr in inner_jaxprs(eqn):
+            self.evaluate(jaxpr, _into(eqn, jaxpr, inputs))
 
     def _note(self, kernel: core.JaxprEqn, values: Sequence[Any]) -> None:
         known = [value for value in values if value is not None]
@@ -202,6 +255,68 @@ class ValueReader(Evaluator):
                 steps = steps if size is None else steps * size.reshape(-1)
             busiest = jnp.argmax(steps)
             self._note(kernel, [None if each is None else each[busiest] for each in values])
+
+
+class TurnReader(ValueReader):
+    """The same, with the values of all iterations of each `lax.scan` around a kernel, stacked.
+
+    `lengths` are those of the scans around each kernel, the outermost first; they are the first
+    axes of its values.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: list[tuple[int, ...]] = []
+
+    def _note(
+        self, kernel: core.JaxprEqn, values: Sequence[Any], lengths: tuple[int, ...] = ()
+    ) -> None:
+        super()._note(kernel, values)
+        self.lengths.append(lengths)
+
+    def _read_inside(self, eqn: core.JaxprEqn, inputs: Sequence[Any]) -> None:
+        if eqn.primitive.name != "scan":
+            return super()._read_inside(eqn, inputs)
+        whole = [None if x is None or not _is_for_tables(x) else jnp.asarray(x) for x in inputs]
+        fixed, carried = loop_constants(eqn), loop_carried(eqn)
+        constants, carry, rows = whole[:fixed], whole[fixed:], whole[fixed + carried :]
+        carry = self._carried(eqn, constants, carry[:carried], rows)
+        reader = TurnReader()
+
+        def turn(state: Sequence[Any], row: Sequence[Any]) -> tuple[Sequence[Any], list[jax.Array]]:
+            nonlocal reader
+            reader = TurnReader()
+            results = reader.evaluate(eqn.params["jaxpr"], [*constants, *state, *row])
+            return _like(state, results), reader.values
+
+        given = {"length": eqn.params["length"], "reverse": eqn.params["reverse"]}
+        _, stacked = jax.lax.scan(turn, carry, rows, **given)
+        for (kernel, read), lengths in zip(reader.kernels, reader.lengths, strict=True):
+            values = [None if n is None else stacked[n] for n in read]
+            self._note(kernel, values, (eqn.params["length"], *lengths))
+        return None
+
+    @staticmethod
+    def _carried(
+        eqn: core.JaxprEqn, constants: Sequence[Any], carry: list[Any], rows: Sequence[Any]
+    ) -> list[Any]:
+        """The carry before the first iteration, without arrays that become unknown in a later."""
+        while True:
+            given = [*constants, *carry, *(None if row is None else row[0] for row in rows)]
+            results = TurnReader().evaluate(eqn.params["jaxpr"], given)
+            known = [
+                None if new is None else old
+                for old, new in zip(carry, results[: len(carry)], strict=True)
+            ]
+            if [one is None for one in known] == [one is None for one in carry]:
+                return known
+            carry = known
+
+
+def _like(state: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """A loop's results as its next carry: the arrays that are known in `state`, in their dtypes."""
+    pairs = zip(state, results[: len(state)], strict=True)
+    return [None if old is None else jnp.asarray(new, old.dtype) for old, new in pairs]
 
 
 def _read_by_scalars(kernel: core.JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
@@ -244,11 +359,27 @@ def _dynamic_sizes(kernel: core.JaxprEqn) -> int:
 
 
 def _into(eqn: core.JaxprEqn, inner: core.Jaxpr, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The known inputs of an inner jaxpr, without a loop's carry, which changes."""
-    if eqn.primitive.name == "cond":  # the first operand chooses the branch
-        return inputs[1:]
-    fixed = loop_constants(eqn) if eqn.primitive.name == "scan" else 0
-    return [*inputs[:fixed], *([None] * (len(inner.invars) - fixed))]
+    """The known inputs of an inner jaxpr, without the carry of a loop that changes."""
+    match eqn.primitive.name:
+        case "cond":  # the first operand chooses the branch
+            return inputs[1:]
+        case "scan":
+            fixed, carried = loop_constants(eqn), loop_carried(eqn)
+            same = unchanged(inner, fixed, carried)
+        case "while":
+            first, fixed = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+            carry = inputs[first + fixed :]
+            body = eqn.params["body_jaxpr"].jaxpr
+            same = unchanged(body, fixed, len(carry))
+            if inner is not body:
+                kept = [value if one else None for value, one in zip(carry, same, strict=True)]
+                return [*inputs[:first], *kept]
+            inputs = inputs[first:]
+        case _:
+            return [None] * len(inner.invars)
+    kept = zip(inputs[fixed : fixed + len(same)], same, strict=True)
+    known = [*inputs[:fixed], *(value if one else None for value, one in kept)]
+    return [*known, *[None] * (len(inner.invars) - len(known))]
 
 
 def _leaves_the_device(eqn: core.JaxprEqn) -> bool:

@@ -246,6 +246,13 @@ def loop_carried(scan: core.JaxprEqn) -> int:
     return _counts(scan)[1]
 
 
+def unchanged(body: core.Jaxpr, fixed: int, carried: int) -> list[bool]:
+    """For each array that a loop carries, after `fixed` constants: whether its body returns it as
+    it is."""
+    carry = body.invars[fixed : fixed + carried]
+    return [new is old for new, old in zip(body.outvars[:carried], carry, strict=True)]
+
+
 def _counts(scan: core.JaxprEqn) -> tuple[int, int]:
     match scan.params:
         case {"num_consts": int(fixed), "num_carry": int(carry)}:  # before jax 0.12

@@ -33,7 +33,7 @@ from pallascope.kernels.calls import array_type, kernel_call
 from pallascope.kernels.comm_timeline import comm_timeline
 from pallascope.kernels.dma_events import copies_of_chips
 from pallascope.kernels.evaluator import NotKnown, without_refs
-from pallascope.kernels.host_values import known_values
+from pallascope.kernels.host_values import known_values, values_of_turns
 from pallascope.kernels.index_maps import BlockPositions, PrefetchRead, positions_of, prefetch_reads
 from pallascope.kernels.jax_internals import (
     ASKED_THROUGH,
@@ -383,7 +383,8 @@ class TracedKernel:
 
     `function` launches it with `arguments`: sizes of dynamic grid dimensions, scalar prefetch,
     inputs. `values` are those of grid sizes and scalar prefetch, if known before any kernel has
-    run; None for the others. `copied` are XLA's copies around it, because outputs are to have the
+    run; None for the others. If a loop around the kernel changes them, `turns` are those of each
+    run. `copied` are XLA's copies around it, because outputs are to have the
     places of other arrays. `axes` are those of the mesh of devices that it communicates with: () if
     it doesn't, or if they are unknown. `undivided`: XLA would have to divide it among the devices
     of a mesh, because no `shard_map` does.
@@ -398,6 +399,7 @@ class TracedKernel:
     copied: tuple[XlaCopy, ...] = ()
     axes: Axes = ()
     undivided: bool = False
+    turns: tuple[tuple[np.ndarray | None, ...], ...] = ()
 
     def block_positions(self) -> BlockPositions:
         """The concrete grid, and the start of each operand's block on each of its steps."""
@@ -440,16 +442,45 @@ def kernels_in(
     """
     closed = without_refs(closed)
     kernels = OutsideReader(closed).kernels
-    values = known_values(closed, jax.tree.leaves(args))
+    leaves = jax.tree.leaves(args)
+    values = known_values(closed, leaves)
+    runs = run_counts(closed)
+    turns = _turns(closed, leaves, values, runs)
     around, axes = around_kernels(closed), jax.sharding.get_abstract_mesh().axis_names
     undivided = [not around.get(id(eqn), frozenset()).issuperset(axes) for eqn in kernels]
-    found = map(_kernel, kernels, values, run_counts(closed), alias_copies(closed), undivided)
+    copies = alias_copies(closed)
+    found = map(_kernel, kernels, values, turns, runs, copies, undivided)
     return tuple(kernel for kernel in found if kernel.runs.times)
+
+
+def _turns(
+    closed: core.ClosedJaxpr,
+    args: Sequence[Any],
+    values: Sequence[Sequence[np.ndarray | None]],
+    runs: Sequence[RunCount],
+) -> list[list[list[np.ndarray | None]]]:
+    """For each kernel, its values in each run, if a loop changes them; otherwise nothing."""
+    in_loops = values_of_turns(closed, args) if any(each.times > 1 for each in runs) else []
+    if not in_loops:
+        return [[] for _ in values]
+    found: list[list[list[np.ndarray | None]]] = []
+    for once, turns in zip(values, in_loops, strict=True):
+        merged = [
+            [old if new is None else new for old, new in zip(once, turn, strict=True)]
+            for turn in turns
+        ]
+        found.append(merged if merged and _known(merged[0]) > _known(once) else [])
+    return found
+
+
+def _known(values: Sequence[np.ndarray | None]) -> int:
+    return sum(value is not None for value in values)
 
 
 def _kernel(
     equation: core.JaxprEqn,
     known: Sequence[np.ndarray | None],
+    turns: Sequence[Sequence[np.ndarray | None]],
     runs: RunCount,
     copied: tuple[XlaCopy, ...],
     undivided: bool,
@@ -458,11 +489,13 @@ def _kernel(
         return equation.primitive.bind(*arrays, **equation.params)
 
     arguments = tuple(map(array_struct, equation.invars))
-    values = (*known, *[None] * (len(arguments) - len(known)))
+    values, *each = ((*one, *[None] * (len(arguments) - len(one))) for one in (known, *turns))
     call = kernel_call(equation)
     axes = tuple(jax.sharding.get_abstract_mesh().shape.items())
     axes = axes if call.unknown == OTHER_CHIPS else ()
-    return TracedKernel(call, kernel, arguments, values, equation, runs, copied, axes, undivided)
+    return TracedKernel(
+        call, kernel, arguments, values, equation, runs, copied, axes, undivided, tuple(each)
+    )
 
 
 def lower(kernel: TracedKernel) -> jax.stages.Lowered:

@@ -120,7 +120,7 @@ def route_lines(title: str, routes: Sequence[Route] | None) -> Iterator[str]:
 def kernel_notes(kernel: Prediction) -> Iterator[str]:
     """Notes that a reader needs before the kernel's numbers."""
     yield from unwritten_notes(kernel)
-    yield from run_count_notes(kernel.runs)
+    yield from run_count_notes(kernel.runs, differ=kernel.mean is not None)
     yield from xla_copy_notes(kernel)
     if kernel.least:
         yield (
@@ -145,11 +145,12 @@ def xla_copy_notes(kernel: Prediction) -> Iterator[str]:
         )
 
 
-def run_count_notes(runs: RunCount) -> Iterator[str]:
-    """Notes on the loops and branches around a kernel."""
+def run_count_notes(runs: RunCount, differ: bool = False) -> Iterator[str]:
+    """Notes on the loops and branches around a kernel, whose runs may `differ`."""
     if runs.times != 1:
+        one = "the longest run: the loop changes its tables" if differ else "one run"
         yield (
-            f"a loop around it runs it {runs.times:,} times; the numbers below are for one run, "
+            f"a loop around it runs it {runs.times:,} times; the numbers below are for {one}, "
             "the launch's time and bytes for all runs"
         )
     if runs.untold:

@@ -135,6 +135,7 @@ def _predict_turns(kernel: TracedKernel, chip: Chip, events: int, build: Builder
         return builds[0]
 
     longest: Prediction | None = None
+    outside: dict[str, None] = {}
     cycles = size = 0.0
     turns = Counter(map(_Values, _spread(kernel.turns, MOST_TURNS)))
     for values, count in turns.items():
@@ -144,13 +145,14 @@ def _predict_turns(kernel: TracedKernel, chip: Chip, events: int, build: Builder
             return found
         cycles += count * found.schedule.cycles
         size += count * found.bytes_of_a_run
+        outside |= dict.fromkeys(found.outside)
         if longest is None or longest.cycles < found.cycles:
             longest = found
     assert longest
     if len(turns) == 1:
         return longest
-    total = turns.total()
-    return dataclasses.replace(longest, mean=MeanRun(cycles / total, size / total))
+    mean = MeanRun(cycles / turns.total(), size / turns.total())
+    return dataclasses.replace(longest, mean=mean, outside=tuple(outside))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -45,6 +45,14 @@ _ONCE = RunCount()
 
 
 @dataclass(frozen=True, slots=True)
+class MeanRun:
+    """The mean of a kernel's runs: cycles without the launch, and bytes without XLA's copies."""
+
+    cycles: float
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """The predicted cost of one kernel on one chip.
 
@@ -61,6 +69,9 @@ class Prediction:
     `sharing` cores share the parallel axes of the grid. The schedule is that of the core with the
     most work, with its share of HBM's bandwidth, so its time is the kernel's. `beside` are the
     schedules of a mesh's other cores, each of which chooses its own part of the work.
+
+    If a loop around the kernel changes its tables, its runs differ: `schedule` and `traffic` are
+    those of the longest run, and `mean` is the mean of all runs.
 
     `copied` are XLA's copies of aliased operands around each run, which count in `seconds`,
     `cycles` and `bytes` but are in no schedule. In one run a chip sends `sent` bytes to others,
@@ -87,6 +98,7 @@ class Prediction:
     routes: tuple[Route, ...] | None = ()
     beside: tuple[Schedule, ...] = ()
     covered: float | None = None
+    mean: MeanRun | None = None
 
     @property
     def cycles(self) -> float:
@@ -95,7 +107,8 @@ class Prediction:
             return 0.0
         chip = named(self.chip)
         launch = chip.launch * chip.clock
-        return (launch + self.schedule.cycles + self._copying) * self.runs.times
+        cycles = self.mean.cycles if self.mean else self.schedule.cycles
+        return (launch + cycles + self._copying) * self.runs.times
 
     @property
     def seconds(self) -> float | None:
@@ -115,7 +128,8 @@ class Prediction:
     @property
     def bytes(self) -> int:
         """Bytes between HBM and the chip in all runs: by the schedule, else by the index maps."""
-        return (self._bytes_of_a_run + self.copied_bytes) * self.runs.times
+        once = self.mean.bytes if self.mean else self.bytes_of_a_run
+        return round((once + self.copied_bytes) * self.runs.times)
 
     @property
     def sent_bytes(self) -> int | None:
@@ -149,7 +163,8 @@ class Prediction:
         return sum(map(self.cycles_of, self.copied))
 
     @property
-    def _bytes_of_a_run(self) -> int:
+    def bytes_of_a_run(self) -> int:
+        """The bytes of the run with this schedule, without XLA's copies."""
         if self.schedule is None or (self.sharing > 1 and not self.traffic.unknown):
             return self.traffic.bytes
         if self.beside:

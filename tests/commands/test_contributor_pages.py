@@ -189,11 +189,17 @@ def exists(name: str, names: set[str]) -> bool:
     return name[0].islower() and "." in name and name.rpartition(".")[2] in names
 
 
+#: Tables that a script writes, such as those with the names of JAX's kernels.
+WRITTEN = re.compile(r"^<!-- BEGIN .*?^<!-- END ", re.DOTALL | re.MULTILINE)
+
+
 def quoted(page: Path) -> set[str]:
-    """The names in the code and the quoted outputs of a page whose code is run and compared."""
-    if page.stem not in CODE_RUNS:
-        return set()
-    blocks = "".join(FENCED.findall(page.read_text(encoding="utf-8")))
+    """The names in a page's tables that a script writes; if its code is run and compared, also
+    those in the code and the quoted outputs."""
+    text = page.read_text(encoding="utf-8")
+    blocks = "".join(WRITTEN.findall(text))
+    if page.stem in CODE_RUNS:
+        blocks += "".join(FENCED.findall(text))
     return set(NAME.findall(blocks)) | set(re.findall(r"\w+", blocks))
 
 

@@ -27,7 +27,7 @@ generate = importlib.import_module("generate")
 PAGES = ("why-write-a-kernel", "debugging-a-kernel", "profiling-on-a-tpu")
 NEWER = (
     *("choosing-a-kernel-language", "cost-of-operations", "from-jaxpr-to-bundles"),
-    *("guiding-a-model", "cost-of-a-batch"),
+    *("guiding-a-model", "cost-of-a-batch", "other-kernels"),
 )
 needs_libtpu = pytest.mark.skipif(bool(unavailable_reason()), reason="libtpu is not installed")
 #: Pages whose code prints what they quote.
@@ -88,7 +88,7 @@ def test_ci_compares_every_quoted_output_and_picture() -> None:
     assert "python tools/generate.py --check\n" in (ROOT / ".ci/stages.sh").read_text()
     scripts = {file.stem for file in (ROOT / "tools").glob("*.py")}
     run = {*generate.SCRIPTS, *generate.SCREENSHOTS}
-    assert scripts - run == {"generate", "drawing", "roofline_data", "prose"}
+    assert scripts - run == {"generate", "drawing", "roofline_data", "prose", "shipped_calls"}
 
 
 def test_a_quoted_output_that_no_longer_holds_is_found_and_written(
@@ -199,6 +199,45 @@ def test_a_cost_that_is_no_longer_predicted_is_noticed(monkeypatch: pytest.Monke
     assert "jnp.exp(x)` takes 1." in tool.differs(page.replace("exp(x)` | 1 |", "exp(x)` | 2 |"))
     monkeypatch.setattr(tool, "INTEGERS", tool.INTEGERS[1:])
     assert "its rows are not those" in tool.differs(page)
+
+
+# ---- times of kernels by others ----
+
+of_pinned_jax = pytest.mark.skipif(
+    jax.__version__ != generate.roofline_data.data()["jax"], reason="the page is for another jax"
+)
+
+
+@needs_libtpu
+@of_pinned_jax
+def test_the_page_has_every_kernel_of_jax_and_a_stale_time_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool, page = importlib.import_module("shipped_kernels"), text_of("other-kernels")
+    assert tool.without_a_row() == ()
+    assert tool.differs(page) == ""
+    (time,) = re.findall(r"threefry_random_bits.*` \| (\d+ µs) \|", page)
+    stale = re.sub(rf"(threefry_random_bits.*` \|) {time}", r"\1 1 µs", page)
+    assert f"{time}, and the page says 1 µs" in tool.differs(stale)
+    monkeypatch.setattr(tool, "TABLES", {"KERNELS": (lambda: tool.calls()[1:], ("v5e", "v6e"))})
+    assert "the calls of the table KERNELS" in tool.differs(page)
+    monkeypatch.setattr(tool, "calls", list)
+    assert "flash_attention, matmul, megablox.gmm" in tool.differs(page)
+
+
+@of_pinned_jax
+@pytest.mark.parametrize(
+    ("said", "now", "close"),
+    [
+        ("1 ms", "1.05 ms", True),
+        ("1 ms", "950 µs", True),
+        ("1 ms", "1.2 ms", False),
+        ("1 ms", "accepted, no time: …", False),
+        ("refused: …", "refused: …", True),
+    ],
+)
+def test_times_may_differ_a_little(said: str, now: str, close: bool) -> None:
+    assert importlib.import_module("shipped_kernels").close(said, now) == close
 
 
 # ---- the roofline ----
