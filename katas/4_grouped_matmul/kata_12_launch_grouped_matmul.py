@@ -23,10 +23,10 @@ Concept
     and matrices of 2048 x 2048 in bfloat16:
 
          tm     tk     tn    visits     HBM traffic          v5e        v6e
-        128    128    128        68        1120 MiB      6629 µs    6359 µs
-        512    512    512        20         352 MiB       572 µs     278 µs
-        512   1024   1024        20         272 MiB       480 µs     178 µs
-        256   2048   1024        36         136 MiB       423 µs     127 µs
+        128    128    128        68        1120 MiB      6629 µs    6504 µs
+        512    512    512        20         352 MiB       572 µs     284 µs
+        512   1024   1024        20         272 MiB       480 µs     180 µs
+        256   2048   1024        36         136 MiB       423 µs     128 µs
         128   2048   1024        68         136 MiB       436 µs     149 µs
 
     Multiplying each row once takes 69 Gflop: 349 µs on a v5e, 75 µs on a v6e.
