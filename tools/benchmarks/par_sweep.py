@@ -3,11 +3,10 @@
     python tools/benchmarks/par_sweep.py [NAME …] [--chip v5e] [--tolerance 0.05]
 
 Each block size is halved and doubled, one at a time, and the best change is tried again in the same
-direction. A size is a block size if the inputs keep their shapes without it, and if the spec doesn't
-take it. Prints a row for each
-solution that other sizes make faster by more than the tolerance, and exits with 1 if there is one
-that ACCEPTED doesn't name. Nothing is run, so no TPU is needed; all solutions take about half an
-hour for each chip.
+direction. A size is a block size if the inputs keep their shapes without it, and the spec doesn't
+take it. Prints a row for each solution that other sizes make faster by more than the tolerance, and
+exits with 1 if there is one that ACCEPTED doesn't name. Nothing is run, so no TPU is needed; all
+solutions take about half an hour for each chip.
 """
 
 from __future__ import annotations
