@@ -216,11 +216,12 @@ class Logged(enum.IntEnum):
 
     CONSTANT = 0  # the operands stay the same
     COMPARED = 1  # their difference keeps its sign
-    MULTIPLIED = 2  # one of them stays the same
-    SCALED = 3  # the second stays the same
-    LOW_BITS = 4  # one stays the same; the other grows by a multiple of all of its bits
-    SHIFTED = 5  # the first grows by a multiple of what the second, the same, shifts out
-    DIVIDED = 6  # the first grows by a multiple of the second, which stays the same
+    UNSIGNED = 2  # the same, and each operand keeps its sign
+    MULTIPLIED = 3  # one of them stays the same
+    SCALED = 4  # the second stays the same
+    LOW_BITS = 5  # one stays the same; the other grows by a multiple of all of its bits
+    SHIFTED = 6  # the first grows by a multiple of what the second, the same, shifts out
+    DIVIDED = 7  # the first grows by a multiple of the second, which stays the same
 
 
 END = -1
@@ -429,13 +430,13 @@ def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[st
     return timed, [*filter(None, others), *together, *pointers]
 
 
-#: Instructions whose result need not grow evenly while their operands do, by opcode or its
-#: beginning: see `Logged` for the kinds.
+#: Instructions whose result need not grow evenly while their operands do, by the beginning of the
+#: opcode: see `Logged` for the kinds. "u32" in one of COMPARED makes it UNSIGNED.
 _UNEVEN = {
     "scmp": Logged.COMPARED,
     "smin": Logged.COMPARED,
     "smax": Logged.COMPARED,
-    "sc.u32": Logged.COMPARED,
+    "sc.u32": Logged.CONSTANT,
     "sand": Logged.LOW_BITS,
     "sshr": Logged.SHIFTED,
     "sdivrem": Logged.DIVIDED,
@@ -472,7 +473,9 @@ def logged_values(instructions: Sequence[Instruction]) -> Iterator[str]:
                 yield f"({Logged.CONSTANT.value}, {', '.join([*map(operand, places), '0'][:2])})"
         elif found := [kind for start, kind in _UNEVEN.items() if opcode.startswith(start)]:
             terms = [*map(operand, operands), "0"][:2]
-            yield f"({found[0].value}, {', '.join(terms)})"
+            unsigned = found[0] is Logged.COMPARED and "u32" in opcode
+            kind = Logged.UNSIGNED if unsigned else found[0]
+            yield f"({kind.value}, {', '.join(terms)})"
 
 
 def _same_register(phi: Instruction) -> None:

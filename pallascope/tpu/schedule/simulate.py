@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,7 +108,8 @@ def simulate(
         most_events=most_events,
         core=core,
     )
-    ran = program.run(machine, RepeatedTurns(grid))
+    repeated = RepeatedTurns(grid)
+    ran = program.run(machine, repeated)
     return Schedule(
         cycles=machine.now,
         issue=sum(ran.counts),
@@ -116,7 +118,7 @@ def simulate(
         moved=_moved(machine),
         transfers=tuple(machine.transfers),
         stalls=tuple(machine.stalls),
-        turns=ran.turns[:most_events],
+        turns=ran.turns[: min(most_events, repeated.beginning)],
         least=machine.least,
         landings=tuple(machine.landings),
     )
@@ -179,6 +181,7 @@ class RepeatedTurns:
 
     grid: Sequence[int]
     left_out: int = 0  # turns
+    beginning: int = sys.maxsize  # the number of turns before any was left out
     _turn: int = 0
     _latest_jump: int = 0  # the turn, without those left out
     _start: int = 0  # the number of entries that were removed from the log
@@ -194,6 +197,8 @@ class RepeatedTurns:
         if turn - self._latest_jump > _MOST_TURNS:
             self._check_length(turn, sum(counts.values()))
             return False
+        if any(machine.queues.values()):
+            return True
         sums = (counts, machine.moved, machine.counts, machine.waited)
         present = self._snapshot(s, p, machine, sums)
         for length in self._lengths(present.waits):
@@ -292,6 +297,7 @@ class RepeatedTurns:
                 total[key] += times * (value - old.get(key, 0))
         # Single events are those of the beginning.
         machine.most_events = 0
+        self.beginning = min(self.beginning, self._turn + 1)
         machine.unawaited.clear()
         self.left_out += times * period
         machine.log.append((Logged.CONSTANT, period, times))
@@ -387,6 +393,8 @@ def _limit(entries: Sequence[Any]) -> int:
         if any(entry != last for entry in entries):
             raise _Uneven
         return SIGN
+    if any(not isinstance(entry, tuple) or entry[0] != last[0] for entry in entries):
+        raise _Uneven
     kind = Logged(last[0])
     growth, grown = (_growth([entry[place] for entry in entries]) for place in (1, 2))
     _, first, second = last
@@ -397,16 +405,30 @@ def _limit(entries: Sequence[Any]) -> int:
         return SIGN
     if not growth and not grown:
         return SIGN
-    limits = [
-        (SIGN - 1 - abs(value)) // abs(more)
-        for value, more in ((first, growth), (second, grown))
-        if more
-    ]
-    if kind is Logged.COMPARED:
-        limits.append(_keeps_sign(first - second, growth - grown))
-    elif not _grows_evenly(kind, (first, growth), (second, grown)):
-        raise _Uneven
+    operands = (first, growth), (second, grown)
+    limits = [_within_word(*operand) for operand in operands]
+    match kind:
+        case Logged.COMPARED | Logged.UNSIGNED:
+            limits.append(_keeps_sign(first - second, growth - grown))
+            if kind is Logged.UNSIGNED:
+                limits += [_keeps_half(*operand) for operand in operands]
+        case _ if not _grows_evenly(kind, *operands):
+            raise _Uneven
+        case Logged.MULTIPLIED:
+            limits.append(_within_word(first * second, growth * second + grown * first))
+        case Logged.SCALED:
+            limits.append(_within_word(first << (second & 31), growth << (second & 31)))
     return min(limits)
+
+
+def _within_word(value: int, growth: int) -> int:
+    """For how many periods a value fits into a word."""
+    return max((SIGN - 1 - abs(value)) // abs(growth), 0) if growth else SIGN
+
+
+def _keeps_half(value: int, growth: int) -> int:
+    """For how many periods a word stays below 0, or doesn't get there."""
+    return _keeps_sign(value if value < 0 else value + 1, growth)
 
 
 def _keeps_sign(difference: int, growth: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -216,6 +218,11 @@ PLACE = OperandSource("input", 0)
         (Logged.COMPARED, (1, 2, 4), (10, 10, 10), 0),
         (Logged.COMPARED, (UNKNOWN, UNKNOWN, UNKNOWN), (1, 2, 3), None),
         (Logged.COMPARED, (UNKNOWN, 1, 2), (1, 2, 3), 0),
+        (Logged.UNSIGNED, (1, 2, 3), (10, 10, 10), 6),
+        (Logged.UNSIGNED, (-7, -6, -5), (10, 10, 10), 4),
+        (Logged.UNSIGNED, (9, 7, 5), (10, 10, 10), 2),
+        (Logged.MULTIPLIED, (2**28, 2**28 + 1, 2**28 + 2), (4, 4, 4), 268435453),
+        (Logged.MULTIPLIED, (2**29, 2**29 + 1, 2**29 + 2), (4, 4, 4), 0),
         (Logged.MULTIPLIED, (1, 2, 3), (4, 4, 4), None),
         (Logged.MULTIPLIED, (1, 2, 3), (4, 5, 6), 0),
         (Logged.SCALED, (1, 2, 3), (4, 4, 4), None),
@@ -237,17 +244,39 @@ def test_how_long_an_effect_grows_evenly(
     """`limit` is the number of periods; 0 if not at all, None if for millions."""
     entries = [(kind.value, *pair) for pair in zip(first, second, strict=True)]
     if limit == 0:
-        with pytest.raises(simulating._Uneven):
-            simulating._limit(entries)
+        with contextlib.suppress(simulating._Uneven):
+            assert simulating._limit(entries) == 0
     elif limit is None:
         assert simulating._limit(entries) > 1_000_000
     else:
         assert simulating._limit(entries) == limit
 
 
+def test_events_are_those_of_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libtpu")
+    monkeypatch.setattr(scalar_core, "SHORT_RUN", 40)
+    shape = jax.ShapeDtypeStruct((8 * 64, 128), jnp.float32)
+    spec = pl.BlockSpec(TILE, lambda i: (i, 0))
+    launch = pl.pallas_call(copy, grid=(64,), in_specs=[spec], out_specs=spec, out_shape=shape)
+    (found,) = predictions(launch, shape, events=1000)
+    assert found.schedule
+    steps = found.schedule.turns
+    assert 20 < len(steps) < 64
+    assert max(b - a for a, b in itertools.pairwise(steps)) < 1000
+    assert found.schedule.transfers[-1].start < steps[-1] + 1000
+
+
 def test_words_do_not_outgrow_themselves() -> None:
     entries = [(Logged.MULTIPLIED.value, step * 2**29, 1) for step in (0, 1, 2)]
     assert simulating._limit(entries) == 1
+
+
+def test_other_blocks_are_no_repetition() -> None:
+    compared = (Logged.COMPARED.value, 1, 2)
+    for entries in ((5, 5, 7), (5, compared, compared), (compared, compared, 5)):
+        with pytest.raises(simulating._Uneven):
+            simulating._limit(entries)
+    assert simulating._limit((5, 5, 5)) > 1_000_000
 
 
 def test_addresses_grow_within_their_operand() -> None:
