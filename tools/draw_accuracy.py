@@ -10,15 +10,15 @@ minute or two.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from drawing import BOLD, SMALL, Picture
+from drawing import BOLD, SMALL, Picture, kept
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs/accuracy.json"
@@ -28,42 +28,35 @@ BEGIN = "<!-- BEGIN ACCURACY: written by python tools/draw_accuracy.py -->"
 END = "<!-- END ACCURACY -->"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    """As `Row` in `tools/benchmarks/tpu_accuracy.py`: times in seconds."""
+#: The fields of `Row` in `tools/benchmarks/tpu_accuracy.py`; times in seconds.
+Row = dict[str, Any]
 
-    chip: str
-    source: str
-    half: str
-    words: str
-    measured: float
-    predicted: float
 
-    @property
-    def ratio(self) -> float:
-        return self.predicted / self.measured
+def ratio(row: Row) -> float:
+    """Predicted / measured."""
+    return row["predicted"] / row["measured"]
 
 
 #: A line of the table: its words, and its rows.
 LINES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
     (
         "JAX's matmul tutorial, sizes of 4096 and 8192",
-        lambda row: row.source == "JAX's matmul tutorial" and row.measured > 2e-4,
+        lambda row: row["source"] == "JAX's matmul tutorial" and row["measured"] > 2e-4,
     ),
     (
         "the same at 1024 (16 to 198 µs, after subtracting 105 µs of dispatch)",
-        lambda row: row.source == "JAX's matmul tutorial" and row.measured < 2e-4,
+        lambda row: row["source"] == "JAX's matmul tutorial" and row["measured"] < 2e-4,
     ),
-    ("grouped matmul of Tokamax, 0.8 to 13 ms", lambda row: row.source == "Tokamax"),
+    ("grouped matmul of Tokamax, 0.8 to 13 ms", lambda row: row["source"] == "Tokamax"),
     (
         "block sizes of pallas-forge at 2048 (0.13 to 2.5 ms, after subtracting 186 µs of "
         "dispatch, estimated from the other half)",
-        lambda row: row.source == "pallas-forge",
+        lambda row: row["source"] == "pallas-forge",
     ),
     (
         "on a v6e: copies through VMEM in 16 to 2048 steps, and DMAs by hand of 2048 tokens (9 to "
         "650 µs)",
-        lambda row: row.chip == "v6e",
+        lambda row: row["chip"] == "v6e",
     ),
 )
 #: The colour of each source's points.
@@ -80,7 +73,7 @@ RATIOS = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3)
 
 def data() -> list[Row]:
     """The rows of the benchmark."""
-    return [Row(**row) for row in json.loads(DATA.read_text(encoding="utf-8"))]
+    return json.loads(DATA.read_text(encoding="utf-8"))
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -91,9 +84,9 @@ def table(rows: Sequence[Row]) -> str:
     lines = [heading + "median | worst |", "|---|---|---|---|"]
     for words, belongs in LINES:
         every = [row for row in rows if belongs(row)]
-        own = [row for row in every if row.half == "test"] or every
-        ratios = [row.ratio for row in own]
-        worst = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
+        own = [row for row in every if row["half"] == "test"] or every
+        ratios = [ratio(row) for row in own]
+        worst = max(ratios, key=lambda one: max(one, 1 / one))
         count = f"{len(own)} of {len(every)}" if len(own) < len(every) else str(len(own))
         lines.append(f"| {words} | {count} | {statistics.median(ratios):.3f} | {worst:.3f} |")
     return "\n".join([BEGIN, "", *lines, "", END])
@@ -101,7 +94,7 @@ def table(rows: Sequence[Row]) -> str:
 
 def picture(rows: Sequence[Row]) -> Picture:
     """Predicted over measured time, by the measured time, for each chip."""
-    chips = list(dict.fromkeys(row.chip for row in rows))
+    chips = list(dict.fromkeys(row["chip"] for row in rows))
     p = Picture(
         "accuracy",
         "Predicted divided by measured times",
@@ -122,7 +115,7 @@ def picture(rows: Sequence[Row]) -> Picture:
         p.parts.append(f'<circle cx="{x + 5}" cy="68" r="{radius}" class="edge bare"/>')
         p.text(x + 16, 72, words, *SMALL)
     for number, chip in enumerate(chips):
-        _panel(p, 104 + number * (HEIGHT + 56), chip, [row for row in rows if row.chip == chip])
+        _panel(p, 104 + number * (HEIGHT + 56), chip, [row for row in rows if row["chip"] == chip])
     return p
 
 
@@ -131,24 +124,25 @@ def _panel(p: Picture, top: float, chip: str, rows: Sequence[Row]) -> None:
         low, high = math.log(TIMES[0] / 1.5), math.log(TIMES[-1] * 1.2)
         return LEFT + WIDTH * (math.log(seconds) - low) / (high - low)
 
-    def y(ratio: float) -> float:
-        return top + HEIGHT * (RATIOS[-1] - ratio) / (RATIOS[-1] - RATIOS[0])
+    def y(value: float) -> float:
+        return top + HEIGHT * (RATIOS[-1] - value) / (RATIOS[-1] - RATIOS[0])
 
     p.text(LEFT, top - 8, f"TPU {chip}", "ink halo bold", "start")
     p.box(LEFT, y(1.1), WIDTH, y(0.9) - y(1.1), "grey")
     p.box(LEFT, top, WIDTH, HEIGHT)
     p.line((LEFT, y(1)), (LEFT + WIDTH, y(1)), "dash")
-    for ratio in RATIOS:
-        p.text(LEFT - 6, y(ratio) + 4, f"{ratio:.1f}", "soft halo", "end", 12)
+    for value in RATIOS:
+        p.text(LEFT - 6, y(value) + 4, f"{value:.1f}", "soft halo", "end", 12)
     for seconds, words in zip(TIMES, ("10 µs", "100 µs", "1 ms", "10 ms", "100 ms"), strict=True):
         p.line((x(seconds), top + HEIGHT), (x(seconds), top + HEIGHT + 5))
         p.text(x(seconds), top + HEIGHT + 18, words, "soft halo", size=12)
-    for row in sorted(rows, key=lambda row: row.half == "test"):
-        radius = 4.5 if row.half == "test" else 2.5
-        told = f"{row.source}, {row.words}: {row.ratio:.3f}"
+    for row in sorted(rows, key=lambda row: row["half"] == "test"):
+        radius = 4.5 if row["half"] == "test" else 2.5
+        told = f"{row['source']}, {row['words']}: {ratio(row):.3f}"
+        at = x(row["measured"])
         p.parts.append(
-            f'<circle cx="{x(row.measured):.1f}" cy="{y(row.ratio):.1f}" r="{radius}" '
-            f'class="edge {LOOKS[row.source]}"><title>{told}</title></circle>'
+            f'<circle cx="{at:.1f}" cy="{y(ratio(row)):.1f}" r="{radius}" '
+            f'class="edge {LOOKS[row["source"]]}"><title>{told}</title></circle>'
         )
 
 
@@ -159,14 +153,8 @@ def main() -> int:
     options = parser.parse_args()
     page, rows = PAGE.read_text(encoding="utf-8"), data()
     old = page[page.index(BEGIN) : page.index(END) + len(END)]
-    differing = False
-    for file, now in ((PICTURE, picture(rows).svg()), (PAGE, page.replace(old, table(rows)))):
-        if not file.is_file() or file.read_text(encoding="utf-8") != now:
-            differing = True
-            print(f"{file.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
-            if not options.check:
-                file.write_text(now, encoding="utf-8")
-    return int(options.check and differing)
+    texts = (PICTURE, picture(rows).svg()), (PAGE, page.replace(old, table(rows)))
+    return int(not kept(texts, options.check) and options.check)
 
 
 if __name__ == "__main__":

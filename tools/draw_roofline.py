@@ -21,7 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drawing import BOLD, SMALL, Picture, Point
+from drawing import BOLD, SMALL, Picture, Point, kept
 from roofline_data import INT8, ROOT, Measured, data, measure, points_of, stale
 
 PICTURE = ROOT / "docs/roofline.svg"
@@ -286,15 +286,10 @@ def main() -> int:
         measure(options.measure)
     if old := stale(data()):
         print(f"other sizes than measured: python tools/draw_roofline.py --measure {' '.join(old)}")
-    differing = bool(old)
     page = PAGE.read_text(encoding="utf-8")
-    for file, now in ((PICTURE, roofline(data()).svg()), (PAGE, with_numbers(page, data()))):
-        if not file.is_file() or file.read_text(encoding="utf-8") != now:
-            differing = True
-            print(f"{file.relative_to(ROOT)}: {'differs' if options.check else 'written'}")
-            if not options.check:
-                file.write_text(now, encoding="utf-8")
-    return int(options.check and differing)
+    texts = (PICTURE, roofline(data()).svg()), (PAGE, with_numbers(page, data()))
+    same = kept(texts, options.check) and not old
+    return int(options.check and not same)
 
 
 if __name__ == "__main__":

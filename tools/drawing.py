@@ -155,20 +155,26 @@ def comma(index: Iterable[int]) -> str:
 # ---- the command ----
 
 
+def kept(texts: Iterable[tuple[Path, str]], check: bool) -> bool:
+    """Whether the files have these texts; prints those that don't, and writes unless `check`."""
+    same = True
+    for file, text in texts:
+        if file.is_file() and file.read_bytes() == text.encode():
+            continue
+        same = False
+        print(f"{file.relative_to(ROOT)}: {'differs' if check else 'written'}")
+        if not check:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode())
+    return same
+
+
 def main(track: str, pictures: Iterable[Callable[[], Picture]]) -> int:
     """Write a track's pictures, or with --check compare them; returns the exit status."""
     parser = argparse.ArgumentParser(description=f"Draw the pictures of katas/{track}.")
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 if one differs")
     check: bool = parser.parse_args().check
-    stale = 0
-    for draw in pictures:
-        picture = draw()
-        file, text = KATAS / track / "pictures" / f"{picture.name}.svg", picture.svg()
-        if file.is_file() and file.read_bytes() == text.encode():
-            continue
-        stale += 1
-        print(f"{file.relative_to(KATAS.parent)}: {'differs' if check else 'written'}")
-        if not check:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text.encode())
-    return int(check and stale > 0)
+    folder = KATAS / track / "pictures"
+    drawn = (draw() for draw in pictures)
+    same = kept(((folder / f"{one.name}.svg", one.svg()) for one in drawn), check)
+    return int(check and not same)

@@ -220,7 +220,7 @@ class Logged(enum.IntEnum):
     MULTIPLIED = 3  # one of them stays the same
     SCALED = 4  # the second stays the same
     LOW_BITS = 5  # one stays the same; the other grows by a multiple of all of its bits
-    SHIFTED = 6  # the first grows by a multiple of what the second, the same, shifts out
+    SHIFTED = 6  # the second stays the same; the first grows by a multiple of 2 ** second
     DIVIDED = 7  # the first grows by a multiple of the second, which stays the same
 
 
@@ -468,7 +468,7 @@ def logged_values(instructions: Sequence[Instruction]) -> Iterator[str]:
             labels = instruction.labels or {}
             of = (labels[key] for key in ("size_in_granules", "dst_syncflagno"))
             yield f"({Logged.CONSTANT.value}, {', '.join(map(operand, of))})"
-            if "smem" in opcode + instruction.note:  # what is loaded depends on where it is
+            if "smem" in opcode + instruction.note:  # the loaded values depend on the place
                 places = [text for key, text in labels.items() if key in ("hbm", "src")]
                 yield f"({Logged.CONSTANT.value}, {', '.join([*map(operand, places), '0'][:2])})"
         elif found := [kind for start, kind in _UNEVEN.items() if opcode.startswith(start)]:

@@ -94,8 +94,8 @@ def simulate(
     `names` are the operands' names in the result. `words` are the contents of operands that the
     scalar core reads, as 32-bit words in the order of SMEM. Up to `most_events` of each kind of
     event are kept. `grid` has the sizes of the grid's axes, if the kernel has one. Raises
-    NotUnderstood if the listing has something of unknown effect or duration,
-    or depends on values that only a real run has.
+    NotUnderstood if the listing has something of unknown effect or duration, depends on values that
+    only a real run has, or runs for too long.
     """
     bundles = parse(listing)
     program = ScheduleProgram(bundles, chip.branch_delay, chip.free_gaps)
@@ -416,6 +416,8 @@ def _limit(entries: Sequence[Any]) -> int:
             raise _Uneven
         case Logged.MULTIPLIED:
             limits.append(_within_word(first * second, growth * second + grown * first))
+        case Logged.SHIFTED | Logged.DIVIDED:  # of unsigned words
+            limits.append(_keeps_half(*operands[0]))
         case Logged.SCALED:
             limits.append(_within_word(first << (second & 31), growth << (second & 31)))
     return min(limits)

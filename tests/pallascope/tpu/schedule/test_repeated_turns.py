@@ -234,6 +234,7 @@ PLACE = OperandSource("input", 0)
         (Logged.LOW_BITS, (0, 4, 8), (-8, -8, -8), 0),
         (Logged.SHIFTED, (1, 9, 17), (3, 3, 3), None),
         (Logged.SHIFTED, (1, 2, 3), (3, 3, 3), 0),
+        (Logged.SHIFTED, (-40, -32, -24), (3, 3, 3), 2),
         (Logged.DIVIDED, (1, 4, 7), (3, 3, 3), None),
         (Logged.DIVIDED, (1, 2, 3), (3, 3, 3), 0),
     ],
