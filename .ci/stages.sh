@@ -103,6 +103,11 @@ install_newest() {
     .venv-new/bin/pip install -q -e '.[dev,tpu]'
 }
 
+# Whether other block sizes than those of [production] make solutions faster.
+pars() {
+    .venv/bin/python tools/benchmarks/par_sweep.py
+}
+
 # A jax that is newer than the bound in pyproject.toml allows: "release" or "prerelease". pip warns
 # that the katas ask for another one, and installs it. JAX_INDEX is the address of the package index
 # with JAX's nightly builds, from JAX's installation guide.
