@@ -166,18 +166,23 @@ class Machine:
         if start == end == "hbm":
             self.least = WITHIN_HBM
         arrival = _Arrival(self.now + self.latency, granules)
+        kept = {start, end} == {"hbm", "smem"} and type(source) is type(target) is int
         for place, other, inward in ((source, target, True), (target, source, False)):
             if (start if inward else end) == "hbm":
                 within = other if "vmem" in (start, end) and isinstance(other, int) else None
-                self._through_hbm(arrival, _operand_address(place), inward, size)
+                name = _SPILLS if kept else self._name(_operand_address(place).source)
+                self._through_hbm(arrival, name, inward, size)
                 self._note_landing(Landing(within, index(flag)), granules)
-        if end == "smem":
+        if kept:
+            words = [self.load(source + word) for word in range(size // 4)]
+            self.memory.update(enumerate(words, target))
+        elif end == "smem":
             self._fill(index(target), size // 4, source if dense else None)
         bisect.insort(self.flags[index(flag)].due, arrival, key=lambda one: one.time)
 
-    def _through_hbm(self, arrival: _Arrival, place: Address, inward: bool, size: int) -> None:
+    def _through_hbm(self, arrival: _Arrival, operand: str, inward: bool, size: int) -> None:
         """Move bytes from or to HBM as soon as HBM is free."""
-        arrival.inward, arrival.operand = inward, self._name(place.source)
+        arrival.inward, arrival.operand = inward, operand
         begins = max(self.now, self.free)
         self.free = begins + size / self.bytes_per_cycle
         arrival.time = self.free + self.latency
@@ -273,6 +278,10 @@ class Machine:
     def _name(self, source: OperandSource) -> str:
         return self.names.get(source, f"{source.kind} {source.index}")
 
+
+#: The compiler keeps scalar registers in SMEM if there are too few of them, and SMEM in HBM, in
+#: allocations of its own. `Machine.memory` has these too. They are shown as an operand.
+_SPILLS = "scalar spills"
 
 _UNWRITTEN = Unknown("scalar memory that was not written before")
 

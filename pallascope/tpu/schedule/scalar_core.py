@@ -68,7 +68,7 @@ _VALUES = {
     "spop.drf": "m.pop('drf')",
     "spop.sfrf": "m.pop('sfrf')",
     "vpop.sfrf": "m.pop('sfrf')",
-    "spop": "unknown('data in vector registers')",
+    "spop": "unknown('values that the vector units compute')",
 }
 for _sign, _operator in {
     "eq": "==",
@@ -417,6 +417,8 @@ def _statements(instructions: Sequence[Instruction]) -> tuple[list[str], list[st
         elif instruction.result:
             register = operand(instruction.result)
             value = value_of(instruction)
+            if instruction.opcode == "smov" and value == f"({register})":
+                continue  # as of a pointer: another name for a register that the bundle may write
             if instruction.guard:
                 value = f"choose({condition(instruction)}, {value}, {register})"
             registers.append(register)

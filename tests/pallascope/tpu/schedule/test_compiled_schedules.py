@@ -161,7 +161,7 @@ def test_a_copy_within_hbm_takes_at_least_its_bytes(kernels: Any) -> None:
     [
         ("never started", "a wait for something that this core never sends"),
         ("never awaited", "the kernel stops with an error: Semaphore"),
-        ("by vector data", "control flow depends on data in vector registers"),
+        ("by vector data", "control flow depends on values that the vector units compute"),
     ],
 )
 def test_what_is_not_understood_has_a_reason(kernels: Any, name: str, why: str) -> None:

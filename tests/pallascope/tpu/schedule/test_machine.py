@@ -11,7 +11,7 @@ from pallascope.tpu.schedule import (
     Transfer,
     simulate,
 )
-from pallascope.tpu.schedule.registers import Unknown
+from pallascope.tpu.schedule.registers import Address, Unknown
 from tests.pallascope.support.schedule_listings import (
     CHIP,
     INPUT,
@@ -248,6 +248,37 @@ def test_what_the_chip_computed_is_not_known_in_smem(source: str) -> None:
     machine, _ = run(OPERANDS, text, wait(1), words={INPUT: list(range(16))})
     assert isinstance(machine.memory[place(5)], Unknown)
     assert machine.now == 101.0 + 1  # within the chip a DMA takes the latency alone
+
+
+def test_scalars_that_the_compiler_keeps_in_hbm_come_back() -> None:
+    out = (
+        "%5 = dma.smem_to_hbm /*smem=*/%s6, /*size_in_granules=*/1, /*hbm=*/%s4, "
+        "/*dst_syncflagno=*/[#allocation7]"
+    )
+    back = (
+        "%5 = dma.hbm_to_smem /*hbm=*/%s4, /*size_in_granules=*/1, /*smem=*/%s8, "
+        "/*dst_syncflagno=*/[#allocation7]"
+    )
+    machine, _ = run(
+        # As libtpu lists it: the register gets another name in the bundle that writes it.
+        f"{X} ;; %s4 = smov [#allocation4_spill] ;; %s6 = smov [#allocation6_spill]"
+        " ;; %s4 = smov %s4",
+        "%9 = sst [smem:[#allocation6_spill]] %s0",
+        "%9 = sst [smem:[#allocation6_spill + $0x1]] %s6",
+        f"{out} ;; %s8 = smov [#allocation9_spill]",
+        wait(1),
+        take(1),
+        back,
+        wait(1),
+        "%s1 = sld [smem:[#allocation9_spill]] ;; %s2 = sld [smem:[#allocation9_spill + $0x1]]",
+        "%9 = sst [smem:[#allocation1]] %s1",
+        "%9 = sst [smem:[#allocation2]] %s2",
+    )
+    operand = machine.memory[place(1)]
+    assert isinstance(operand, Address)
+    assert operand.source == INPUT
+    assert machine.memory[place(2)] == place(6)
+    assert machine.moved == {("scalar spills", False): 32, ("scalar spills", True): 32}
 
 
 def test_smem_may_be_written_out() -> None:

@@ -323,7 +323,7 @@ def test_what_is_unknown_spreads() -> None:
     )
     kept = machine.memory[place(1)]
     assert isinstance(kept, Unknown)
-    assert kept.why == "data in vector registers"
+    assert kept.why == "values that the vector units compute"
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_what_is_unknown_spreads_through(instruction: str) -> None:
     machine, _ = run(*UNKNOWN, f"%s1 = {instruction}", KEEP)
     kept = machine.memory[place(1)]
     assert isinstance(kept, Unknown)
-    assert kept.why == "data in vector registers"
+    assert kept.why == "values that the vector units compute"
 
 
 def test_what_is_unknown_may_not_matter() -> None:
@@ -377,15 +377,15 @@ def test_a_store_that_may_happen_leaves_an_unknown() -> None:
     [
         (
             (*UNKNOWN, "%5 = sbr.rel (%p0) target bundleno = 0 (0x0), region = 3", "", ""),
-            "control flow depends on data in vector registers",
+            "control flow depends on values that the vector units compute",
         ),
         (
             (*UNKNOWN, "%9 = vsyncadd (%p0), [#allocation3], 1"),
-            "control flow depends on data in vector registers",
+            "control flow depends on values that the vector units compute",
         ),
         (
             (*UNKNOWN, "%9 = sst [smem:[%s0]] %s0"),
-            "an address depends on data in vector registers",
+            "an address depends on values that the vector units compute",
         ),
         (
             ("%s0 = sld [smem:[#allocation3]]", "%9 = vsyncadd [#allocation4], %s0"),
