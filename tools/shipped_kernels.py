@@ -1,21 +1,28 @@
-"""Write the tables of docs/other-kernels.md: predicted times of the TPU kernels in jax's package.
+"""Write the tables of docs/other-kernels.md: predicted times of TPU kernels by others.
 
-    python tools/shipped_kernels.py            predicts all rows, in about three minutes
+    python tools/shipped_kernels.py            predicts and writes all rows, in about three minutes
     python tools/shipped_kernels.py WORD …     prints the rows that have a WORD; writes nothing
+    python tools/shipped_kernels.py --foreign FOLDER [WORD …]
+                                               the same for kernels in the repositories of others,
+                                               of which FOLDER has checkouts; takes an hour
     python tools/shipped_kernels.py --check    predicts the calls in CHECKED for one chip, compares
                                                their times with those of the page, and looks for
                                                calls that are new; exits with 1 if anything differs
 
 With another jax than that in docs/roofline.json, --check compares nothing. Nothing is run: libtpu
-compiles each kernel, and its schedule is simulated. The calls are in `shipped_calls`.
+compiles each kernel, and its schedule is simulated. The calls are in `shipped_calls`, and those of
+others' kernels in `foreign_calls`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cost_of_operations import shown, written
@@ -23,6 +30,7 @@ from cost_of_operations import shown, written
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import foreign_calls  # noqa: E402
 import roofline_data  # noqa: E402
 from shipped_calls import SHIPPED, Call, calls, calls_for_two_cores  # noqa: E402
 
@@ -35,9 +43,11 @@ PAGE = ROOT / "docs/other-kernels.md"
 SCRIPT = "shipped_kernels"
 #: Each table of the page: its calls, and its chips.
 TABLES = {"KERNELS": (calls, ("v5e", "v6e")), "TWO CORES": (calls_for_two_cores, ("v5e", "v5p"))}
+FOREIGN = "FOREIGN"
 #: Calls that --check predicts.
 CHECKED = ("matmul.matmul", "megablox.gmm.tgmm", "random.threefry.plthreefry_random_bits")
 TOLERANCE = 0.1  # of a time: libtpu's versions differ, and the page's times are rounded
+LIMIT = 240  # seconds for each foreign call and chip; libtpu takes minutes for some
 _TIME = re.compile(r"([\d,.]+) (ns|µs|ms)$")
 _UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3}
 
@@ -49,7 +59,7 @@ def cells(call: Call, chip: str) -> dict[str, str]:
     try:
         found = predictions(call.function, *call.args, chip=chip)
     except Exception as error:
-        return {"": f"refused by jax: {_first_line(error)}"}
+        return {"": f"refused by jax: {_first_line(error) or type(error).__name__}"}
     names = [f"`{kernel.call.name}`{_runs(kernel)}" for kernel in found]
     numbered = (
         f"{name} {names[: at + 1].count(name)}" if names.count(name) > 1 else name
@@ -90,18 +100,20 @@ def _on_a_mesh(call: Call, chip: str) -> dict[str, str]:
     except KernelFault as error:
         return {"": f"refused: {_first_line(error)}"}
     cost = pallas.cost(call.function, *call.args, chip=chip, mesh=call.mesh)
-    (name,) = cost.kernels
-    assert cost.seconds is None
-    return {f"`{name}`": f"accepted, no time: {cost.unknown}"}
+    times = ((name, numbers["seconds"]) for name, numbers in cost.kernels.items())
+    without = f"accepted, no time: {cost.unknown}"
+    return {f"`{name}`": without if time is None else rounded(time) for name, time in times}
 
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def rows(call: Call, chips: Sequence[str]) -> Iterator[str]:
+def rows(
+    call: Call, chips: Sequence[str], predict: Callable[[Call, str], dict[str, str]] = cells
+) -> Iterator[str]:
     """The rows of a call, one for each of its kernels."""
-    found = [cells(call, chip) for chip in chips]
+    found = [predict(call, chip) for chip in chips]
     for number, name in enumerate(dict.fromkeys(name for each in found for name in each)):
         first = (f"`{call.path}`", call.told()) if not number else ("", "")
         times = (each.get(name, each.get("", "–")) for each in found)
@@ -166,11 +178,77 @@ def without_a_row() -> tuple[str, ...]:
     return tuple(sorted(m for m in modules if not homes & {m, m.rpartition(".")[0]}))
 
 
+class OutOfTime(BaseException):
+    """A call takes too long. No Exception, so that nothing takes it for an error of the call."""
+
+
+@contextlib.contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """Raise OutOfTime in the block after this time."""
+
+    def stop(*_: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def foreign_cells(call: Call, chip: str) -> dict[str, str]:
+    """The same as `cells`, within LIMIT."""
+    try:
+        with limited(LIMIT):
+            return cells(call, chip)
+    except OutOfTime:
+        return {"": f"no result in {LIMIT} s"}
+
+
+def foreign_lines(folder: Path, words: Sequence[str] = ()) -> Iterator[str]:
+    """A table for each repository, of all rows or only those that have a word."""
+    foreign_calls.prepare(folder)
+    chips = ("v5e", "v6e")
+    for repository in foreign_calls.REPOSITORIES:
+        yield f"### {repository.git}, commit {commit(folder / repository.folder)[:10]}\n"
+        yield f"| function | arguments | kernel | {' | '.join(chips)} |"
+        yield f"|---|---|---|{'---:|' * len(chips)}"
+        for kind in repository.kinds:
+            try:
+                found = kind()
+            except Exception as error:
+                yield f"| {kind.__name__} |  |  | not imported: {_first_line(error)} | – |"
+                continue
+            for call in found:
+                if not words or any(word in f"{call.path} {call.told()}" for word in words):
+                    yield from rows(call, chips, foreign_cells)
+        yield ""
+
+
+def commit(checkout: Path) -> str:
+    """The commit of a checkout, from its .git or, for an exported tree, from the file COMMIT."""
+    if (file := checkout / "COMMIT").exists():
+        return file.read_text(encoding="utf-8").strip()
+    asked = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", metavar="WORD", help="print only rows that have it")
     parser.add_argument("--check", action="store_true", help="only compare; exit 1 if any differs")
+    parser.add_argument("--foreign", type=Path, metavar="FOLDER", help="others' repositories")
     options = parser.parse_args()
+    if options.foreign:
+        lines = []
+        for line in foreign_lines(options.foreign.resolve(), options.words):
+            print(line, flush=True)
+            lines.append(line)
+        if not options.words:
+            _write({FOREIGN: "\n".join(lines).strip()})
+        return 0
     if options.words:
         for listed, chips in TABLES.values():
             for call in listed():
@@ -185,9 +263,12 @@ def main() -> int:
         said = differs(PAGE.read_text(encoding="utf-8"))
         print(said or "as predicted")
         return 1 if said else 0
-    tables = {name: table(name) for name in TABLES}
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables, SCRIPT), encoding="utf-8")
+    _write({name: table(name) for name in TABLES})
     return 0
+
+
+def _write(tables: dict[str, str]) -> None:
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables, SCRIPT), encoding="utf-8")
 
 
 if __name__ == "__main__":
