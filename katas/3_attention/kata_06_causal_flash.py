@@ -25,13 +25,13 @@ Concept
     index map. If the next step's block index differs from this step's, the
     pipeline copies that block, whether or not the body will read it. So the index
     map must not name a new block in each empty step. Predicted for 8 heads,
-    T = 4096, H = 128, bfloat16 and blocks of 512:
+    T = 4096, H = 128, bfloat16 and blocks of 1024:
 
                                                      HBM       v5e      v6e
-        every block computed, every block masked   144 MiB   515 µs   381 µs
-        pl.when: empty blocks aren't computed      144 MiB   411 µs   301 µs
-        and the index map stays where it is         86 MiB   368 µs   272 µs
-        or goes on to where row i + 1 begins        86 MiB   343 µs   258 µs
+        every block computed, every block masked    80 MiB   501 µs   283 µs
+        pl.when: empty blocks aren't computed       80 MiB   367 µs   206 µs
+        and the index map stays where it is         52 MiB   351 µs   197 µs
+        or goes on to where row i + 1 begins        52 MiB   339 µs   191 µs
 
     The last line shows that an index map can do more than avoid copies. Empty
     steps are so short that no copy can hide behind them. So the first empty step

@@ -39,9 +39,9 @@ Concept
     1024 and 4 sinks, where 58 of 256 blocks hold something:
 
                                       HBM       v5e       v6e
-        causal_flash                302 MiB   1240 µs    934 µs
-        splash_attention            228 MiB    564 µs    429 µs
-        this kernel                 146 MiB    538 µs    402 µs
+        causal_flash                302 MiB   1240 µs    917 µs
+        splash_attention            228 MiB    579 µs    437 µs
+        this kernel                 146 MiB    538 µs    397 µs
 
 Shapes
     name           dtype[dims]           memory space   Ref's shape   block

@@ -29,9 +29,9 @@ Concept
         XLA, loop after loop      3 times          once         1000 MiB   1280 µs
         this kernel               once             once          500 MiB    640 µs
 
-    The price is VMEM. A block of 16 rows has 1000 KiB in bfloat16, twice for x and
+    The price is VMEM. A block of 32 rows has 2000 KiB in bfloat16, twice for x and
     twice for p, since copies overlap with work. In float32, x - c and its exponentials
-    take 2000 KiB each, of which the compiler keeps one. So the 16 MiB that a kernel gets
+    take 4000 KiB each, of which the compiler keeps one. So the 16 MiB that a kernel gets
     have room for 32 rows of 32000 words, or for 8 rows of 131072. (Longer rows have to be
     cut into blocks. tiled_softmax does that, and online_softmax better.)
 

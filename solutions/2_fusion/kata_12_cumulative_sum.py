@@ -35,7 +35,7 @@ Concept
     products that matter. Half of these are with parts of the ones that are all zero:
 
         default                 1 product    x rounded to 8 bits    329 µs
-        "highest"               6 products   all 24 bits            371 µs
+        "highest"               6 products   all 24 bits            339 µs
         three parts of x alone  3 products   all 24 bits            329 µs
         HBM alone, 256 MiB                                          327 µs
 

@@ -38,8 +38,8 @@ Concept
     In VMEM a tap is a slice: bt rows that begin 0 to K - 1 rows above the block's own.
 
                                     for x[2, 4096, 4096] in bfloat16, K = 4
-        windows of a padded copy        262 MiB     349 µs
-        windows of x                    134 MiB     185 µs
+        windows of a padded copy        258 MiB     334 µs
+        windows of x                    130 MiB     170 µs
         XLA, one loop                   128 MiB     164 µs at best
 
     XLA moves as little here. Your own kernel pays off if it also does the next

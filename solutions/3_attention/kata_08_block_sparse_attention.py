@@ -37,8 +37,8 @@ Concept
     keys, where 21 of 64 blocks hold something:
 
                                                   HBM       v5e      v6e
-        all blocks treated as partial           272 MiB   565 µs   449 µs
-        with the table                          272 MiB   439 µs   305 µs
+        all blocks treated as partial           272 MiB   565 µs   445 µs
+        with the table                          272 MiB   439 µs   311 µs
 
     That saves two thirds of the work, but only 22 % of the time on a v5e: skipped
     blocks and their masks are still fetched. splash_attention will save that too.

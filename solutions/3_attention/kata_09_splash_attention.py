@@ -39,8 +39,8 @@ Concept
 
                                     window of 1024                causal
                                    HBM     v5e    v6e       HBM     v5e    v6e
-        block_sparse_attention    272 MiB 439 µs 305 µs    272 MiB 481 µs 339 µs
-        this launch              80.3 MiB 219 µs 167 µs   86.3 MiB 391 µs 302 µs
+        block_sparse_attention    272 MiB 439 µs 311 µs    272 MiB 481 µs 341 µs
+        this launch              80.3 MiB 219 µs 165 µs   86.3 MiB 391 µs 295 µs
 
 Shapes
     name                           dtype[dims]           memory space   Ref's shape   block

@@ -26,21 +26,21 @@ Concept
     eight when it is loaded into a register. Queries need a column. XLA would pad
     a column [T, 1] to 128 lanes for the kernel, which makes it as large as a head
     of q in float32. JAX's own kernels take ids that are already repeated, 128 times
-    for queries and 8 times for keys. For 8 heads of 4096 tokens in blocks of 512,
-    that is 24 MiB of traffic, and only 1.1 MiB if both are rows. A transpose
+    for queries and 8 times for keys. For 8 heads of 4096 tokens in blocks of 1024
+    queries, that is 20 MiB of traffic, and only 0.6 MiB if both are rows. A transpose
     turns a row into a column, which is work for the cross-lane unit:
 
         (1, bq)  ->  (128, bq), equal rows  ->  (bq, 128), equal lanes
 
     Do it once per block of queries, and keep the result in the same form as m and
-    l. If you do it in every step, the time rises from 557 µs to 625 µs. After
+    l. If you do it in every step, the time rises from 495 µs to 593 µs. After
     that, the ids only have to be repeated over bkv lanes: use `widened`.
 
     tanh hardly changes small scores, and bends large ones toward cap. The order
     is scale, cap, mask. If you mask first, the cap turns MASK_VALUE into
-    -cap, a score like any other. Ids and cap raise the time of flash attention
-    from 513 µs to 557 µs on a v5e, and from 362 µs to 455 µs on a v6e, where the
-    matmuls are faster and hide less of the other work (predicted for those 8
+    -cap, a score like any other. The matmuls of a v5e hide ids and cap: it takes
+    495 µs with them, and flash_attention 511 µs. Those of a v6e are faster and
+    hide less of the other work: 334 µs instead of 268 µs (predicted for those 8
     heads, bfloat16, H = 128).
 
 Shapes

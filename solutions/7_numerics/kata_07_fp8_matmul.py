@@ -35,8 +35,8 @@ Concept
     Predicted for 4096 x 2048 by 2048 x 8192, in blocks of 256 x 512:
 
         x and w        moved      v5e      v6e      tpu7x    its matrix unit's part
-        bfloat16       592 MiB    813 µs   380 µs   221 µs   130 µs
-        this kernel    336 MiB    771 µs   291 µs   155 µs    85 µs
+        bfloat16       592 MiB    813 µs   383 µs   221 µs   130 µs
+        this kernel    336 MiB    771 µs   297 µs   155 µs    85 µs
 
 Shapes
     name         dtype[dims]           memory space   Ref's shape   block

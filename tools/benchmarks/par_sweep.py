@@ -55,6 +55,7 @@ ACCEPTED: dict[str, str] = {
     ),
     "vmap_a_kernel": "a block of all rows would leave nothing to show about a grid",
     "chunked_prefill": "larger blocks hide the work with pages that a block can't see",
+    "packed_int4": "larger blocks leave too few registers for right kernels in other styles",
     "fp8_matmul": "larger blocks hide that x is quantised once",
     "flash_backward_dkv": "larger blocks hide the transposes that it teaches to avoid",
 }
