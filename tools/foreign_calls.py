@@ -27,7 +27,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import shipped_calls
 import typing_extensions
 from jax.experimental import pallas as pl
 from shipped_calls import (
@@ -56,7 +55,6 @@ from shipped_calls import (
 )
 
 F32, U8 = jnp.float32, jnp.uint8
-shipped_calls._SHORT |= {"bool": "bool", "uint8": "u8"}
 
 
 @dataclass(frozen=True)

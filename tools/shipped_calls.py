@@ -26,7 +26,7 @@ OPS = "jax.experimental.pallas.ops.tpu"
 SHIPPED = Path(jax.__file__).parent / "experimental/pallas/ops/tpu"
 BF16, F8, I8, I32, U32 = jnp.bfloat16, jnp.float8_e4m3fn, jnp.int8, jnp.int32, jnp.uint32
 _SHORT = {"bfloat16": "bf16", "float32": "f32", "int32": "i32", "uint32": "u32", "int8": "i8"}
-_SHORT |= {"float8_e4m3fn": "f8"}
+_SHORT |= {"float8_e4m3fn": "f8", "uint8": "u8", "bool": "bool"}
 
 Function = Callable[..., Any]
 

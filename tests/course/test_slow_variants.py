@@ -1,7 +1,6 @@
 """Matmuls that are right but not written for speed: what the cost rung says of each.
 
-Each is graded beside the solution of tiled_matmul, on a case that shows the difference. And
-whether the sweep over block sizes finds slow solutions.
+Each is graded beside the solution of tiled_matmul, on a case that shows the difference.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from grader.verdict import MAX_STARS, Case, State
 from pallascope.model import Check, Finding
 from tests.support.factories import OwnAndPar, attempt, evidence
 from tests.support.repositories import ROOT, with_text
-from tools.benchmarks.par_sweep import ACCEPTED, Sweep
 
 pytest.importorskip("libtpu")
 
@@ -108,45 +106,3 @@ def test_accumulating_in_the_output_costs_nothing(grader: Grader, tmp_path: Path
     assert grade.cost.cycles
     assert grade.cost.par_cycles
     assert grade.cost.cycles <= grade.cost.par_cycles
-
-
-def sweep_of(name: str, **sizes: int) -> Sweep:
-    """The sweep of a solution on a v5e, from some other blocks than its own."""
-    kata = next(kata for kata in katas(ROOT, "solutions") if kata.name == name)
-    sweep = Sweep(kata, ["v5e"])
-    sweep.case = dataclasses.replace(sweep.case, sizes={**sweep.case.sizes, **sizes})
-    return sweep
-
-
-def test_sweep_finds_larger_blocks() -> None:
-    sweep = sweep_of("blocked_transpose", bm=128)
-    assert sweep.blocks == ["bm", "bn"]
-    best = sweep.best()
-    assert best["bm"] > 128
-    assert sweep.mean(best) < sweep.mean(sweep.case.sizes)
-
-
-def test_sweep_asks_for_whole_blocks() -> None:
-    """The grid of sharded_experts has N // tn columns: blocks of 2048 would leave some out."""
-    sweep = sweep_of("sharded_experts", N=3072)
-    assert sweep.blocks == ["tm", "tk", "tn"]
-    assert sweep.seconds(sweep.case.sizes)
-    assert not sweep.seconds({**sweep.case.sizes, "tn": 2048})
-
-
-def test_sweep_asks_for_a_time_of_every_dtype() -> None:
-    """With blocks of 2048 columns, tiled_softmax fits VMEM in bfloat16, and not in float32."""
-    sweep = sweep_of("tiled_softmax")
-    wide = {**sweep.case.sizes, "bn": 2048}
-    assert sweep.seconds(wide)
-    assert sweep.all_have_a_time(sweep.case.sizes)
-    assert not sweep.all_have_a_time(wide)
-
-
-def test_sweep_refuses_blocks_that_need_too_much_memory() -> None:
-    sweep = sweep_of("blocked_transpose")
-    assert not sweep.seconds({"bm": 2048, "bn": 4096})
-
-
-def test_accepted_solutions_exist() -> None:
-    assert set(ACCEPTED) <= {kata.name for kata in katas(ROOT, "solutions")}

@@ -6,9 +6,10 @@ Each block size is halved and doubled, as long as that makes the solution faster
 A size is a block size if its name is in lower case, the inputs keep their shapes without it, and
 the spec doesn't take it. The same blocks serve all chips, so times are compared by their geometric
 mean over the chips. Every chip has to accept the blocks, with all dtypes and sizes that
-[production] draws, and none may be slower with them. Prints a row for each solution that other
-blocks make faster by more than the tolerance, and exits with 1 if there is one that ACCEPTED
-doesn't name. Nothing is run, so no TPU is needed; all solutions take about an hour on one core.
+[production] draws, and none may be slower with them by more than 2 %. Prints a row for each
+solution that other blocks make faster by more than the tolerance, and exits with 1 if there is one
+that ACCEPTED doesn't name. Nothing is run, so no TPU is needed; all solutions take several hours on
+one core.
 """
 
 from __future__ import annotations

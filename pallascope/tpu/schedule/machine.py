@@ -166,14 +166,14 @@ class Machine:
         if start == end == "hbm":
             self.least = WITHIN_HBM
         arrival = _Arrival(self.now + self.latency, granules)
-        kept = {start, end} == {"hbm", "smem"} and type(source) is type(target) is int
+        spilled = {start, end} == {"hbm", "smem"} and type(source) is type(target) is int
         for place, other, inward in ((source, target, True), (target, source, False)):
             if (start if inward else end) == "hbm":
                 within = other if "vmem" in (start, end) and isinstance(other, int) else None
-                name = _SPILLS if kept else self._name(_operand_address(place).source)
+                name = _SPILLS if spilled else self._name(_operand_address(place).source)
                 self._through_hbm(arrival, name, inward, size)
                 self._note_landing(Landing(within, index(flag)), granules)
-        if kept:
+        if spilled:
             words = [self.load(source + word) for word in range(size // 4)]
             self.memory.update(enumerate(words, target))
         elif end == "smem":
@@ -279,8 +279,8 @@ class Machine:
         return self.names.get(source, f"{source.kind} {source.index}")
 
 
-#: The compiler keeps scalar registers in SMEM if there are too few of them, and SMEM in HBM, in
-#: allocations of its own. `Machine.memory` has these too. They are shown as an operand.
+#: The operand whose bytes are scalar registers: if there are too few, the compiler saves some in
+#: SMEM, and SMEM in HBM. `Machine.memory` has its allocations in both.
 _SPILLS = "scalar spills"
 
 _UNWRITTEN = Unknown("scalar memory that was not written before")
