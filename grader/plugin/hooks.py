@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from grader.exercise import catalog
-from grader.plugin.items import GRADE, NEXT, SECONDS, SEED, SESSION, KataCase, KataFile
+from grader.plugin.items import (
+    GRADE,
+    NEXT,
+    SECONDS,
+    SEED,
+    SESSION,
+    KataCase,
+    KataFile,
+    has_links,
+)
 from grader.plugin.reporter import ATTRIBUTE
 from grader.report.failures import explanation
 from grader.report.report_files import properties
@@ -78,7 +87,8 @@ def pytest_runtest_makereport(
         grade = item.stash.get(GRADE, None) or _grade_of_error(item, report)
         if grade.state is State.FAILED and not report.failed:
             seed = item.session_of_katas.seed
-            text = explanation(item.kata, grade, item.nodeid, seed)
+            links = has_links(item.config)
+            text = explanation(item.kata, grade, item.nodeid, seed, links=links)
             report.outcome, report.longrepr = "failed", text
         setattr(report, ATTRIBUTE, codec.to_builtins(grade))
         item.user_properties += properties(grade)  # JUnit XML takes them at teardown

@@ -178,8 +178,8 @@ class KataCase(pytest.Item):
         if grade.finding and grade.finding.full and self.config.get_verbosity() > 1:
             self.add_report_section("call", "full error", grade.finding.full)
         if grade.finding and grade.state is State.FAILED:
-            seed = self.session_of_katas.seed
-            raise KataFailed(explanation(self.kata, grade, self.nodeid, seed))
+            seed, links = self.session_of_katas.seed, has_links(self.config)
+            raise KataFailed(explanation(self.kata, grade, self.nodeid, seed, links=links))
 
     def _grade(self) -> Grade:
         session = self.session_of_katas
@@ -213,6 +213,11 @@ class KataCase(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """The line (0-based) of the test in the learner's file, for editors."""
         return self.path, _line_of_test(self.path, self.kata.test), self.name
+
+
+def has_links(config: pytest.Config) -> bool:
+    """Whether a failure's text ends with the address of its explanation: not with -q."""
+    return config.get_verbosity() >= 0
 
 
 def _line_of_test(path: Path, test: str) -> int:

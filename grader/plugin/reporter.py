@@ -14,11 +14,17 @@ from grader.exercise import catalog
 from grader.exercise.catalog import Kata
 from grader.exercise.key_tables import KeyProblem
 from grader.grading.session_case import GONE
-from grader.plugin.items import SESSION
+from grader.plugin.items import SESSION, has_links
 from grader.record.ledger import NewPasses, record_session
 from grader.report import maps, report_files
 from grader.report.completion import newly_solved
-from grader.report.failures import FailureText, explanation, joint_report, reason
+from grader.report.failures import (
+    FailureText,
+    explained_at,
+    explanation,
+    joint_report,
+    reason,
+)
 from grader.report.maps import newly_recorded
 from grader.report.session_standings import SessionStandings, Standing, standings
 from grader.verdict import Grade, State
@@ -160,11 +166,13 @@ class Reporter:
             return sum(drawn[index].sizes.values()) if index < len(drawn) else 0
 
         example = min(cases, key=size)
-        text = str(example.report.longrepr)
-        if example.grade.finding and text.startswith(example.grade.finding.check.title):
-            text = explanation(
-                kata, example.grade, example.report.nodeid, session.seed, opens=False
-            )
+        text, links = str(example.report.longrepr), has_links(self._config)
+        finding = example.grade.finding
+        if finding and text.startswith(finding.check.title):
+            node = example.report.nodeid
+            text = explanation(kata, example.grade, node, session.seed, opens=False, links=links)
+        elif finding and links:  # a broken kata, or no process
+            text = "\n".join([text, *explained_at(finding)])
         title = f"{kata.name}: {len(cases)} of {count} hidden cases"
         return joint_report(example.report, title, text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import re
 import sys
@@ -20,12 +21,21 @@ def versions() -> dict[str, str | None]:
 
 def repository_address() -> str:
     """The address of the course's repository, from the metadata; "" if they have none."""
+    return _project_address("Repository")
+
+
+def site_address() -> str:
+    """The address of the course's site, from the metadata; "" if they have none."""
+    return _project_address("Documentation")
+
+
+@functools.cache
+def _project_address(name: str) -> str:
     try:
         links = metadata(PACKAGE).get_all("Project-URL") or ()
     except PackageNotFoundError:
         return ""
-    named = dict(link.split(", ", 1) for link in links)
-    return named.get("Repository", "")
+    return dict(link.split(", ", 1) for link in links).get(name, "")
 
 
 def untested_jax() -> str:

@@ -20,6 +20,7 @@ from grader.exercise.key_tables import KataKind
 from grader.exercise.mutants import wrong_version
 from grader.grading.grader import Grader, costs, evidence_of
 from grader.grading.ladder import Judgement, verdict
+from grader.report.failures import anchor_of, section_of
 from grader.sandbox.client import WorkerClient
 from grader.verdict import Case, State
 from pallascope.model import Check, Finding
@@ -165,6 +166,7 @@ def test_mistake_is_rejected(
             solved = slow and not wrong.key.par_required
             assert found.state is (State.PASSED if solved else State.FAILED)
             assert found.stars == 2 if slow else found.stars < 2
+            assert anchor_of(finding) != section_of(finding.check), "docs/errors.md has no entry"
     reason = compiler.unavailable_reason()
     if mistake.caught is Check.PREDICTIONS and reason and not shown:
         pytest.skip(reason)

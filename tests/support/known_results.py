@@ -4,8 +4,8 @@ A test is known if it has passed before with the same id, options, versions, and
 every file of the repository on which its result can depend. CI uses this; `.ci/full` runs
 everything. There are four kinds of tests:
 
-- A test marked `verdict` depends on `VERDICT_FILES`, on its kata's solution, key and variant, and
-  on its own module.
+- A test marked `verdict` depends on `VERDICT_FILES`, on the table of explanations, on its kata's
+  solution, key and variant, and on its own module.
 - A test in tests/pallascope depends on `VERDICT_FILES`, tests/pallascope and pyproject.toml.
 - Other tests depend on `CODE`.
 - A test whose module, or a helper that it imports, mentions ROOT may read any file of the
@@ -37,6 +37,8 @@ VERDICT_FILES = (
     *("grader/sandbox", "grader/record", "grader/grading"),
     *("tests/conftest.py", "tests/support"),
 )
+#: Where a verdict is explained: each known mistake leads to an entry of docs/errors.md.
+EXPLANATIONS = ("grader/report/failures.py",)
 PALLASCOPE_FILES = (*VERDICT_FILES, "tests/pallascope", "pyproject.toml")
 CODE = ("pallascope", "grader", "tests", "integrations", "tools", "conftest.py", "pyproject.toml")
 #: The endings of pages, pictures and the notebook.
@@ -138,7 +140,8 @@ def result_digest(item: pytest.Item, options: str) -> str:
     variant = values.get("variant")
     kata = variant.kata if variant else values["exercise"]
     files = (item.path, kata.solution, kata.key_path)
-    texts = (item.nodeid, options, variant.source if variant else "", state(VERDICT_FILES))
+    code = state(VERDICT_FILES), state(EXPLANATIONS)
+    texts = (item.nodeid, options, variant.source if variant else "", *code)
     return digest(*(text.encode() for text in texts), *(file.read_bytes() for file in files))
 
 
