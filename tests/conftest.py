@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,19 @@ CPU = devices.choose("strict", devices.Hardware(tpu=False, gpu=False))
 # what tests run in their own process is compiled as quickly as what workers run.
 for variable, value in environment(CPU, {}).items():
     os.environ.setdefault(variable, value)
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+#: No network of its own: a page's requests are the only ones.
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -202,3 +216,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for file, taken in sorted(seconds.items(), key=lambda pair: -pair[1])[:15]:
         terminalreporter.write_line(f"{taken:7.1f}  {file}")
     terminalreporter.write_line(f"{sum(seconds.values()):7.1f}  all {len(seconds)} files")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser without a window. Without one the tests are skipped, unless they are required."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        missing = f"none of {', '.join(BROWSERS)} is installed"
+        if os.environ.get("KATA_BROWSER") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=list(QUIET))
+        yield opened
+        opened.close()

@@ -2,7 +2,7 @@
 
     python tools/draw_view.py        writes docs/view-*.png
 
-In a copy of the repository, one kata is solved or wrong, and two are still to do. Needs Chromium
+In a copy of the repository, some katas are solved or wrong, and two are still to do. Needs Chromium
 or Chrome, and the extra `dev`.
 """
 
@@ -25,7 +25,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A kata's page at a step, in a file docs/view-FILE.png.
+    """A kata's page at a step or another position, from 1, in a file docs/view-FILE.png.
 
     `attempt` is a text of the solution and what replaces it; without it the kata is still to do.
     """
@@ -41,15 +41,52 @@ class Picture:
 
 
 MATMUL = "1_basics/kata_10_tiled_matmul"
+BUFFER = "5_pipelines/kata_03_double_buffer"
+PERMUTE = "9_many_cores/kata_05_right_permute"
 SPLASH = "3_attention/kata_09_splash_attention"
 RAGGED = "4_grouped_matmul/kata_11_ragged_grouped_matmul"
+#: Each copy of a double buffer is waited for at once.
+AT_ONCE = (
+    """
+        @pl.when(i + 1 < steps)
+        def _():
+            bring(i + 1, 1 - slot).start()
+
+        bring(i, slot).wait()
+
+        @pl.when(i >= 2)
+        def _():
+            send(i - 2, slot).wait()
+
+        x = x_ref[slot].astype(jnp.float32)
+        o_ref[slot] = jnp.maximum(x * w_ref[...], 0).astype(o_ref.dtype)
+        send(i, slot).start()
+
+    for i in (steps - 2, steps - 1):
+        send(i, i % 2).wait()
+""",
+    """
+        @pl.when(i > 0)
+        def _():
+            bring(i, slot).start()
+
+        bring(i, slot).wait()
+        x = x_ref[slot].astype(jnp.float32)
+        o_ref[slot] = jnp.maximum(x * w_ref[...], 0).astype(o_ref.dtype)
+        send(i, slot).start()
+        send(i, slot).wait()
+""",
+)
 PICTURES = (
-    Picture("solved", MATMUL, 4, ("", "")),
-    Picture("failed", MATMUL, 4, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
-    Picture("splash", SPLASH, 5, case=2, height=1960),
-    Picture("ragged", RAGGED, 9),
-    Picture("dark", RAGGED, 9, scheme="dark"),
-    Picture("narrow", RAGGED, 9, width=390, height=1400),
+    Picture("solved", MATMUL, 5, ("", "")),
+    Picture("failed", MATMUL, 5, ("pl.program_id(2) == 0", "pl.program_id(0) == 0")),
+    Picture("double-buffer", BUFFER, 3, ("", ""), case=1),
+    Picture("taking-turns", BUFFER, 3, AT_ONCE, case=1),
+    Picture("chips", PERMUTE, 2, ("", ""), height=620),
+    Picture("splash", SPLASH, 6, case=2, height=1960),
+    Picture("ragged", RAGGED, 10),
+    Picture("dark", RAGGED, 10, scheme="dark"),
+    Picture("narrow", RAGGED, 10, width=390, height=1400),
 )
 
 

@@ -31,7 +31,8 @@ from grader.grading import cost_studies
 from grader.sandbox.client import WorkerClient
 from grader.sandbox.gpu_runs import GpuLaunchClient
 from grader.verdict import Case
-from grader.view.launch_view import gather, page
+from grader.view.document import Document
+from grader.view.launch_view import case_of_many_steps, gather, gather_without_launch, page
 from pallascope.checks.exceptions import in_full, problem_finding
 from pallascope.gpu.gpu_screen import kernels_of, measured
 from pallascope.model import Accident, GpuTimes, OnGpu, Reference
@@ -60,20 +61,20 @@ _SIZES = (
 
 
 def launch_arguments(
-    parser: argparse.ArgumentParser, case: int | None = None, chip: bool = True
+    parser: argparse.ArgumentParser,
+    chip: bool = True,
+    default: str = "the one of production size, or else 0",
 ) -> None:
     """Add the arguments that select one launch: kata, sizes, case, seed and, if `chip`, chip.
 
-    `case` is the default of --case; None means the case of production size, or else 0.
+    `default` describes the case without --case.
     """
     one_kata(parser)
     sizes = parser.add_argument("sizes", nargs="*", metavar="SIZE=VALUE", help=_SIZES)
     set_completer(sizes, size_names)
-    default = "the one of production size, or else 0" if case is None else "%(default)s"
     parser.add_argument(
         "--case",
         type=int,
-        default=case,
         metavar="N",
         help=f"which hidden case (default: {default})",
     )
@@ -392,7 +393,7 @@ VIEW_ENDING = ".view.html"
 
 
 def view_arguments(parser: argparse.ArgumentParser) -> None:
-    launch_arguments(parser, case=0)
+    launch_arguments(parser, default="the first with two steps or more on each axis of the grid")
     output_option(parser, VIEW_ENDING)
     parser.add_argument(
         "--no-open", action="store_true", help="write the file without opening a browser"
@@ -401,13 +402,16 @@ def view_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
     kata = repository.single_kata(root, options.name)
-    with named_launch(options, kata) as (client, case):
-        document = gather(client, kata, case, drawn=not options.sizes)
+    if not kata.key.target.uses_libtpu:
+        raise cost_studies.NoStudy(
+            f"kata view draws TPU launches only. For this GPU kata, kata cost {kata.name} shows "
+            "the kernel's blocks, shared memory and registers"
+        )
+    kept, document = _viewed(options, kata)
     file = write_output(options, f"{kata.name}{VIEW_ENDING}", page(document))
-    whose = "the solution's launch, since yours is still to do"
-    launch = whose if document.whose == "par" else "your launch"
-    verdict = "" if document.whose == "par" else f": {document.verdict.words}"
-    print_line(console, f"wrote {file}: {launch}{verdict}")
+    print_line(console, f"wrote {file}: {_view_in_words(document)}")
+    if kept:
+        print_line(console, kept)
     address = file.resolve().as_uri()
     reason = "" if options.no_open else why_no_browser(os.environ, sys.platform)
     if options.no_open or reason or not webbrowser.open(address):
@@ -416,6 +420,32 @@ def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
     else:
         print_line(console, f"opened {address}")
     return 0
+
+
+def _viewed(options: argparse.Namespace, kata: Kata) -> tuple[str, Document]:
+    """A line on the case, if it isn't the first one, and the page's document. Raises NoStudy."""
+    if kata.key.kind in cost_studies.NO_LAUNCH:
+        given = assignments(options.sizes)
+        case = cost_studies.any_case_of(kata, options.case or 0, options.seed, given)
+        with cost_studies.study_client(options.chip) as client:
+            return "", gather_without_launch(client, kata, case)
+    free = options.case is None and not options.sizes
+    options.case = options.case or 0
+    with named_launch(options, kata) as (client, case):
+        first = case
+        if free:
+            case = case_of_many_steps(client, kata, options.seed)
+        line = "" if case == first else f"case: --seed {case.session_seed} --case {case.index}"
+        return line, gather(client, kata, case, drawn=not options.sizes)
+
+
+def _view_in_words(document: Document) -> str:
+    par = document.whose == "par"
+    if document.about:
+        return document.about if par else f"{document.about}: {document.verdict.words}"
+    if par:
+        return "the solution's launch, since yours is still to do"
+    return f"your launch: {document.verdict.words}"
 
 
 def why_no_browser(environ: Mapping[str, str], platform: str) -> str:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +231,70 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """One launch. `trouble` says why all or part of it is unknown.
+class NumberTable:
+    """Arrays of a case as a table of text: a column of indices, headed `index`, then `columns`.
 
-    `other` are wrong results that aren't the output of a kernel unchanged.
+    Each of `rows` begins with its index. `wrong` are the row-major numbers of wrong cells, without
+    the indices. `note` says which part of a large array is shown.
+    """
+
+    title: str
+    index: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    wrong: tuple[int, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RoofOfDtype:
+    """A peak in operations per second, and the dtype that it is for."""
+
+    name: str
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPoint:
+    """The learner's numbers for a program; all 0 if there are none, or if one isn't positive."""
+
+    name: str
+    bytes: float
+    operations: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePicture:
+    """A chip's roofline with the learner's points. `bandwidth` is HBM's in bytes per second."""
+
+    bandwidth: float
+    roofs: tuple[RoofOfDtype, ...]
+    points: tuple[PredictedPoint, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtKernels:
+    """How many of the wrong kernels a test rejects, and how many of the right ones it accepts.
+
+    `ran` is false if the test is still to do, or fails by itself.
+    """
+
+    ran: bool
+    caught: int
+    of: int
+    accepted: int
+    of_right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One launch; or, of a kata without a launch, its tables, predictions or tested kernels.
+
+    `trouble` says why all or part of it is unknown. `other` are wrong results that aren't the
+    output of a kernel unchanged. `about` describes a page without a launch. `numbers` are tables;
+    if a kernel reads them, `kernels` has it, and `read_by` names it.
     """
 
     schema: int
@@ -247,6 +307,11 @@ class Document:
     trouble: str
     kernels: tuple[KernelView, ...]
     other: tuple[WrongElements, ...]
+    about: str = ""
+    numbers: tuple[NumberTable, ...] = ()
+    read_by: str = ""
+    roofline: RooflinePicture | None = None
+    trials: CaughtKernels | None = None
 
 
 def differences(growing: Sequence[int]) -> tuple[int, ...]:

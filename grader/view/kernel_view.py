@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -192,7 +193,7 @@ def timeline(kernel: Prediction) -> Timeline | None:
     found = {name: slices for name, slices in lanes(kernel, EVENTS).items() if name != STEPS}
     copies, until = manual_transfers(kernel), last_complete_cycle(kernel.schedule, EVENTS)
     both = overlap(kernel, copies, until) if copies else Overlap(0.0, 0.0)
-    steps = step_spans(kernel, EVENTS)
+    steps = step_spans(kernel, EVENTS) or _steps_without_fetches(kernel, kernel.schedule)
     return Timeline(
         cycles=round(kernel.schedule.cycles),
         until=round(until),
@@ -210,6 +211,20 @@ def timeline(kernel: Prediction) -> Timeline | None:
 def _turns(schedule: Schedule, steps: Sequence[float]) -> Sequence[float]:
     """The turns of a loop in the body, if the grid has one step."""
     return schedule.turns if len(steps) <= 2 and len(schedule.turns) > 1 else ()
+
+
+def _steps_without_fetches(kernel: Prediction, schedule: Schedule) -> Sequence[float]:
+    """`step_spans` of a grid that pipelines its results alone: step n computes in iteration n.
+
+    Empty if the kernel isn't of that kind.
+    """
+    steps = math.prod(size or 0 for size in kernel.traffic.grid)
+    operands = [one for one in kernel.call.operands if one.space not in ("any", "hbm", "smem")]
+    fetched = any(one.role is Role.INPUT for one in operands)
+    stored = any(one.role is Role.OUTPUT for one in operands)
+    if fetched or not stored or steps < 2 or len(schedule.turns) != steps + 1:
+        return ()
+    return schedule.turns
 
 
 def _waiting(schedule: Schedule, copies: Sequence[ManualTransfer]) -> float:

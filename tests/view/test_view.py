@@ -11,20 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grader.cli import main
 from grader.commands.launches import why_no_browser
+from grader.exercise import repository
 from grader.grading import cost_studies
+from grader.sandbox.client import WorkerClient
 from grader.view.document import (
     SCHEMA,
+    CaughtKernels,
     Copied,
     Document,
     VerdictView,
     differences,
 )
 from grader.view.kernel_view import MOST, MOST_BLOCKS, kernel_of, timeline, wrong_of
-from grader.view.launch_view import page
+from grader.view.launch_view import gather_without_launch, page
 from pallascope.checks.compare import Comparison, Sum, compare
 from pallascope.model import Mode, Role, Roundings
 from pallascope.tools import codec
+from pallascope.tpu.chips import named
 from pallascope.tpu.perfetto import step_spans
 from pallascope.tpu.pipeline_steps import BlockMotion, motions
 from pallascope.tpu.pipeline_steps import Path as Runs
@@ -46,7 +51,7 @@ from tests.pallascope.support.sample_predictions import (
     stalls,
     transfers,
 )
-from tests.support.repositories import Shop
+from tests.support.repositories import ROOT, Shop, with_text
 
 
 def document_in(file: Path) -> dict[str, Any]:
@@ -365,9 +370,147 @@ def test_misuse_is_told_at_once(shop: Shop, arguments: tuple[str, ...], words: s
     assert not list(Path.cwd().glob("*.html"))
 
 
-def test_there_is_nothing_to_see_without_a_kernel(shop: Shop) -> None:
-    shop.edit_key(shop.double, "[cases]", "kernel = false\n[cases]")
-    assert "plain jax.numpy, without a kernel" in shop.run("view", "double", code=2)
+def test_the_default_case_has_two_steps_on_each_axis(shared: Shop) -> None:
+    shared.edit_key(shared.double, 'M = ["2*bm", "3*bm"]', 'M = ["bm", "3*bm"]')
+    double = repository.single_kata(shared.root, "double")
+    first = [cost_studies.case_of(double, 0, seed, {}).sizes for seed in range(4)]
+    assert any(sizes["M"] == sizes["bm"] for sizes in first)  # a grid of one step
+    for seed, sizes in enumerate(first):
+        text = shared.run("view", "double", "--no-open", "--seed", str(seed))
+        (kernel,) = document_in(Path("double.view.html"))["kernels"]
+        assert kernel["grid"] == [3]
+        named = re.search(rf"^case: --seed {seed} --case ([1-9])$", text, re.MULTILINE)
+        assert bool(named) == (sizes["M"] == sizes["bm"])
+
+
+def test_without_such_a_case_it_is_the_one_with_the_fewest_single_steps(shared: Shop) -> None:
+    shared.edit_key(shared.double, 'M = ["2*bm", "3*bm"]', 'M = ["bm"]')
+    shared.run("view", "double", "--no-open")
+    found = document_in(Path("double.view.html"))
+    assert found["kernels"][0]["grid"] == [1]
+    double = repository.single_kata(shared.root, "double")
+    assert found["case"] == str(cost_studies.case_of(double, 0, 0, {}))
+
+
+# ---- without a launch ----
+
+
+def without_launch(
+    client: WorkerClient, name: str, root: Path, old: str = "", new: str = ""
+) -> Document:
+    """The document of one of our own, solved with a change, or still to do."""
+    kata = repository.single_kata(ROOT, name)
+    text = kata.solution.read_text(encoding="utf-8") if old else kata.stub_text()
+    assert old in text
+    root.mkdir(exist_ok=True)
+    kata = with_text(kata, root, text.replace(old, new) if old else text)
+    return gather_without_launch(client, kata, cost_studies.any_case_of(kata, 0, 0, {}))
+
+
+ENDS = "(group_offsets[1:] + tm - 1) // tm"
+
+
+def test_tables_are_numbers_with_named_columns(asking: WorkerClient, tmp_path: Path) -> None:
+    found = without_launch(asking, "tiles_per_group", tmp_path)
+    assert (found.whose, found.verdict.state, found.kernels) == ("par", "todo", ())
+    assert found.about == "the solution's tables, computed without a kernel"
+    groups, offsets = found.numbers
+    assert (groups.index, groups.columns) == ("index", ("group_sizes", "the result"))
+    assert offsets.columns == ("group_offsets",)
+    assert [row[0] for row in groups.rows] == [str(i) for i in range(8)]
+    assert groups.wrong == ()
+    starts = [int(row[1]) for row in offsets.rows]
+    sizes = [int(row[1]) for row in groups.rows]
+    assert starts == [sum(sizes[:i]) for i in range(9)]
+
+
+def test_wrong_numbers_of_a_table_are_marked(asking: WorkerClient, tmp_path: Path) -> None:
+    right = without_launch(asking, "tiles_per_group", tmp_path / "1", ENDS, ENDS).numbers[0]
+    found = without_launch(asking, "tiles_per_group", tmp_path / "2", ENDS, "group_offsets[1:]//tm")
+    assert (found.whose, found.verdict.state) == ("yours", "failed")
+    wrong = found.numbers[0]
+    assert right.wrong == ()
+    differ = [row for row in range(8) if right.rows[row][2] != wrong.rows[row][2]]
+    assert differ
+    assert wrong.wrong == tuple(2 * row + 1 for row in differ)  # in the second column
+
+
+def test_large_arrays_are_cut() -> None:
+    from grader.view.launch_view import MOST_COLUMNS, MOST_ROWS, _number_tables, _Numbers
+
+    cut = _Numbers("masks", "result", np.ones((3, 100, 40), np.int8), np.ones((3, 100, 40), bool))
+    scalar = _Numbers("count", "input", np.array(7), None)
+    first, second = _number_tables([cut, scalar])
+    assert (len(first.rows), len(first.columns)) == (MOST_ROWS, MOST_COLUMNS)
+    assert first.note == f"Plane (0) of 3. The first {MOST_ROWS} × {MOST_COLUMNS} elements of " + (
+        "100 rows and 40 columns."
+    )
+    assert first.wrong == tuple(range(MOST_ROWS * MOST_COLUMNS))
+    assert second.rows == (("0", "7"),)
+
+
+BYTES = "moved = 2 * (2 * T * D + D)"
+
+
+def test_predictions_are_the_learners_points(asking: WorkerClient, tmp_path: Path) -> None:
+    todo = without_launch(asking, "leave_it_to_xla", tmp_path / "1").roofline
+    assert todo is not None
+    assert [point.name for point in todo.points][:2] == ["scale_add", "rms_norm"]
+    assert {(point.bytes, point.operations, point.seconds) for point in todo.points} == {(0, 0, 0)}
+    chip = named("v5e")
+    assert (todo.bandwidth, todo.roofs[0].peak) == (chip.bandwidth, chip.peak)
+    found = without_launch(asking, "leave_it_to_xla", tmp_path / "2", BYTES, "moved = 2 * T * D")
+    assert found.verdict.state == "failed"
+    assert found.roofline is not None
+    sizes = cost_studies.any_case_of(
+        repository.single_kata(ROOT, "leave_it_to_xla"), 0, 0, {}
+    ).sizes
+    given = 2 * sizes["T"] * sizes["D"]  # the learner's number, not the right one
+    point = found.roofline.points[1]
+    assert point.bytes == pytest.approx(given)
+    assert point.seconds == pytest.approx(given / chip.bandwidth, rel=0.01)
+
+
+BIAS = "b = 10 * jax.random.normal(b_key, (1, N))"
+
+
+def test_a_test_shows_how_many_it_catches_and_not_which(
+    asking: WorkerClient, tmp_path: Path
+) -> None:
+    todo = without_launch(asking, "write_the_test", tmp_path / "1").trials
+    assert todo == CaughtKernels(ran=False, caught=0, of=8, accepted=2, of_right=2)
+    found = without_launch(asking, "write_the_test", tmp_path / "2", BIAS, "b = jnp.zeros((1, N))")
+    assert found.trials is not None
+    assert found.trials.ran
+    assert 0 < found.trials.caught < found.trials.of == 8
+    assert (found.trials.accepted, found.trials.of_right) == (2, 2)
+    text = json.dumps(codec.to_builtins(found))
+    planted = repository.single_kata(ROOT, "write_the_test").key.tested
+    assert planted is not None
+    assert not [one.title for one in planted.planted if one.title in text]
+
+
+def test_gpu_launches_are_left_to_another_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(("view", "wgmma_matmul")) == 2
+    assert "kata view draws TPU launches only" in (told := capsys.readouterr().err)
+    assert "kata cost wgmma_matmul" in told
+
+
+def test_a_grid_without_fetches_is_tied_to_its_steps() -> None:
+    """Results alone are pipelined: step n computes in iteration n, and one more drains."""
+    call = calls.call(
+        operand("x_ref", (64, 128), space="any"),
+        operand("o_ref", (64, 128), (8, 128), Role.OUTPUT),
+        grid=(8,),
+    )
+    ran = schedule(turns=tuple(float(100 * turn) for turn in range(9)))
+    moved = traffic(call, (8,), (None, None))
+    found = timeline(prediction(ran, call=call, traffic=moved))
+    assert found is not None
+    assert found.steps == (0, *(100,) * 8)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,42 +32,14 @@ from tests.pallascope.support.calls import array
 from tests.pallascope.support.launches import on_v5e, shape
 from tests.pallascope.support.solved_katas import GROUPS, TILE, arguments
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-#: No network of its own: what the page asks for is what is asked for.
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 LONG = 10_000  # steps
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A browser without a window. Without one the tests are skipped, unless they are required."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        missing = f"none of {', '.join(BROWSERS)} is installed"
-        if os.environ.get("KATA_BROWSER") == "required":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=found, args=list(QUIET))
-        yield opened
-        opened.close()
 
 
 class View:
     """One page, opened from a file; what went wrong in it, and what it asked for."""
 
-    def __init__(self, browser: Any, file: Path, step: int = 0, **options: Any) -> None:
+    def __init__(self, browser: Any, file: Path, step: int = 1, **options: Any) -> None:
         self.file = file
         self.page = browser.new_page(**{"viewport": WIDE, **options})
         self.faults: list[str] = []
@@ -83,7 +53,7 @@ class View:
             self.faults.append(f"asks for {address}")
 
     def at(self, step: int) -> None:
-        """Move the slider."""
+        """Move the slider: steps and other positions are counted from 1."""
         self.page.locator("#slider").fill(str(step))
 
     @property
@@ -105,7 +75,7 @@ def view(browser: Any, tmp_path: Path) -> Iterator[Callable[..., View]]:
     """Opens documents; at the end none of them may have complained or asked for anything."""
     opened: list[View] = []
 
-    def show(document: Document, step: int = 0, **options: Any) -> View:
+    def show(document: Document, step: int = 1, **options: Any) -> View:
         file = tmp_path / f"{len(opened)}.html"
         file.write_text(page_of(document), encoding="utf-8")
         opened.append(View(browser, file, step, **options))
@@ -184,7 +154,7 @@ def test_its_numbers_are_the_traffics(view: Callable[..., View], matmul: Documen
     shown = view(matmul)
     assert (shown.bytes("#hbm-total"), shown.bytes("#hbm-least")) == (whole.bytes, whole.least)
     for step in (0, 2, 5, 7, 11):
-        shown.at(step)
+        shown.at(step + 1)
         expected, least = so_far(kernel, step)
         for label, size in expected.items():
             card = shown.operand(label)
@@ -198,13 +168,15 @@ def test_its_numbers_are_the_traffics(view: Callable[..., View], matmul: Documen
 
 
 def test_each_step_is_told_in_a_sentence(view: Callable[..., View], matmul: Document) -> None:
-    shown = view(matmul, step=5)
+    shown = view(matmul, step=6)
     sentence = shown.page.locator("#sentence").inner_text()
     assert sentence == (
-        "Step 5 (0, 1, 2): x_ref (0, 2) comes in, y_ref (2, 1) comes in, o_ref (0, 1) goes out."
+        "x_ref block (0, 2) arrives; y_ref block (2, 1) arrives; "
+        "o_ref block (0, 1) is written back."
     )
+    assert shown.page.locator(".where").inner_text().split("\n") == ["step 6 of 12 (0, 1, 2)"]
     shown.page.keyboard.press("ArrowLeft")
-    assert "o_ref (0, 1) stays." in shown.page.locator("#sentence").inner_text()
+    assert "; o_ref block (0, 1) stays." in shown.page.locator("#sentence").inner_text()
     slots = shown.operand("x_ref").locator(".slot").all_inner_texts()
     assert sorted(map(str.split, slots)) == [["(0,", "1)", "just", "in"], ["(0,", "2)", "filling"]]
 
@@ -213,14 +185,14 @@ def test_keys_buttons_and_address_move_it(view: Callable[..., View], matmul: Doc
     shown = view(matmul, step=3)
     page = shown.page
     assert shown.step == 3
-    for key, step in (("ArrowRight", 4), ("End", 11), ("Shift+ArrowLeft", 1), ("Home", 0)):
+    for key, step in (("ArrowRight", 4), ("End", 12), ("Shift+ArrowLeft", 2), ("Home", 1)):
         page.keyboard.press(key)
         assert shown.step == step, key
     page.click("#on")
     page.click("#last")
     page.click("#back")
-    assert shown.step == 10
-    assert page.evaluate("location.hash") == "#step=10"
+    assert shown.step == 11
+    assert page.evaluate("location.hash") == "#step=11"
     page.click("#first")
     page.keyboard.press("Shift+Slash")
     assert page.locator("#help").is_visible()
@@ -235,7 +207,7 @@ def test_it_plays_to_the_end_and_again(view: Callable[..., View], matmul: Docume
     page.select_option("#speed", "64")
     page.locator("#speed").blur()
     page.keyboard.press("Space")
-    _until(page, "document.getElementById('slider').value === '11'")
+    _until(page, "document.getElementById('slider').value === '12'")
     _until(page, "document.getElementById('play').title === 'play (space)'")
     page.select_option("#speed", "1")
     page.click("#play")
@@ -280,7 +252,9 @@ def test_a_double_buffer_that_does_not_overlap_is_seen(
     assert ("Copying and computing take turns" in told) == turns
     assert (page.locator("#overlap").get_attribute("class") == "small turns") == turns
     assert "4 DMAs" in page.locator('[data-operand="x_ref"] .counts').inner_text()
-    assert "in its own loop" in page.locator("#sentence").inner_text()
+    sentence = page.locator("#sentence").inner_text()
+    assert sentence.startswith("Before the loop, the copy x_ref → ") != turns
+    assert "n turn 1, the co" in sentence
     assert "slots that it copies to" in page.locator("#scratch-words").inner_text()
     assert page.locator("#hbm-steps").is_hidden()
 
@@ -290,9 +264,9 @@ def test_a_moment_of_the_timeline_is_told_in_words(view: Callable[..., View]) ->
     if drawn.kernels[0].timeline is None:
         pytest.skip("needs libtpu")
     page = view(drawn).page
-    assert page.locator("#moment").is_hidden()
-    for _ in range(3):
+    for _ in range(2):
         page.keyboard.press("ArrowRight")  # to the third turn of its loop
+    assert page.locator("#step").inner_text() == "turn 3"
     told = page.locator("#moment").inner_text()
     assert "x_ref → came[0]: on its way until" in told
     assert "x_ref → came[1]: x_ref in use" in told
@@ -303,18 +277,18 @@ def test_a_moment_of_the_timeline_is_told_in_words(view: Callable[..., View]) ->
 
 def test_the_timeline_goes_with_the_slider(view: Callable[..., View], matmul: Document) -> None:
     timeline = matmul.kernels[0].timeline
-    shown = view(matmul, step=5)
+    shown = view(matmul, step=6)
     canvas = shown.page.locator("#timeline")
     if timeline is None:
         assert not canvas.is_visible()
         assert "No timeline: pip install" in shown.page.locator("#timeline-words").inner_text()
         return
     assert len(timeline.steps) == 13
-    assert "step 5 computes from" in canvas.get_attribute("aria-label")
+    assert "step 6 computes from" in canvas.get_attribute("aria-label")
     box = canvas.bounding_box()
     assert box
     canvas.click(position={"x": box["width"] * 0.95, "y": 60})
-    assert shown.step >= 10
+    assert shown.step >= 11
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
@@ -364,21 +338,22 @@ def test_wrong_blocks_are_coloured_and_listed(view: Callable[..., View], matmul:
     words = shown.operand("o_ref").locator(".wrong-words")
     assert words.get_attribute("data-wrong-blocks") == "2"
     assert "32,768 elements in 2 of 4 blocks" in words.inner_text()
-    assert shown.page.locator("#finding summary").inner_text() == "values: o_ref: 2 of 4 blocks"
-    shown.page.click("#finding summary")
+    first = "o_ref block (0, 1): all 16,384 elements are wrong; not all of them are numbers."
+    assert shown.page.locator("#finding summary").inner_text() == first
+    assert "values: o_ref: 2 of 4 blocks" in shown.page.locator("#finding").inner_text()
     listed = shown.page.locator("#wrong-list td:first-child").all_inner_texts()
     assert listed == ["(0, 1)", "(1, 1)"]
     assert "not a number" in shown.page.locator("#wrong-list").inner_text()
     assert shown.page.locator("#finding .labelled b").inner_text() == "why"
-    # Steps 9 to 11 make the second block of the lower row: until it has gone out, it isn't red.
+    # Steps 10 to 12 make the second block of the lower row: until it has gone out, it isn't red.
     lower = (0.75, 0.75), (0.25, 0.75)
-    shown.at(8)
+    shown.at(9)
     assert [_is_red(shown, *at) for at in lower] == [False, False]
-    shown.at(11)
+    shown.at(12)
     assert [_is_red(shown, *at) for at in lower] == [True, False]
-    shown.at(3)
+    shown.at(4)
     assert not _is_red(shown, 0.75, 0.75)
-    shown.at(11)
+    shown.at(12)
     words.locator("input").uncheck()
     assert not _is_red(shown, 0.75, 0.75)
 
@@ -412,7 +387,7 @@ def test_the_cells_that_index_maps_read_are_marked(view: Callable[..., View]) ->
     columns, visits, k_steps = (n or 0 for n in motion.traffic.grid)
     assert visits == len(tiles)
     for step in (0, 7, motion.steps // 2 + 3, motion.steps - 1):
-        shown.at(step)
+        shown.at(step + 1)
         visit = step // k_steps % visits
         for table, value in zip(("group_ids_ref", "m_tile_ids_ref"), tiles[visit], strict=True):
             read = shown.page.locator(f'[data-table="{table}"] .read')
@@ -449,14 +424,16 @@ def test_ten_thousand_steps_can_be_gone_through(view: Callable[..., View]) -> No
     document = long()
     assert document.kernels[0].steps == LONG
     assert len(page_of(document)) < 3_000_000
-    shown = view(document, step=4321)
-    assert "Step 4,321 (10, 16, 1): " in shown.page.locator("#sentence").inner_text()
+    shown = view(document, step=4322)
+    assert shown.page.locator("#step").inner_text() == "step 4,322"
+    assert shown.page.locator("#index").inner_text() == "(10, 16, 1)"
     visited = shown.page.evaluate(
-        "(n) => { for (let s = 0; s < n; s++) kataView.go(s); return kataView.state.step; }", LONG
+        "(n) => { for (let s = 1; s <= n; s++) kataView.go(s); return kataView.state.position; }",
+        LONG,
     )
-    assert visited == LONG - 1
+    assert visited + 1 == LONG
     assert shown.bytes("#hbm-now") == shown.bytes("#hbm-total")
-    shown.at(17)
+    shown.at(18)
     assert shown.operand("x_ref").locator(".moves-now").inner_text() == "18"
 
 
@@ -489,7 +466,7 @@ def test_several_kernels_can_be_chosen_from(view: Callable[..., View], matmul: D
     first, second = matmul.kernels[0], long().kernels[0]
     page = view(document(first, second)).page
     page.keyboard.press("2")
-    assert page.locator("#of").inner_text() == "of 0–9,999"
-    assert page.evaluate("location.hash") == "#step=0&kernel=1"
+    assert page.locator("#of").inner_text() == "of 10,000"
+    assert page.evaluate("location.hash") == "#step=1&kernel=2"
     page.select_option("#kernel", "0")
-    assert page.locator("#of").inner_text() == "of 0–11"
+    assert page.locator("#of").inner_text() == "of 12"

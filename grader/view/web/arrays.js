@@ -179,8 +179,8 @@ class ArrayView {
     c.globalAlpha = 1;
   }
 
-  /** @param {number} step */
-  draw(step) {
+  /** @param {number} step @param {Fate} state */
+  draw(step, state) {
     const { runs, context: c, look, layout } = this;
     if (!runs) {
       this.drawUnder(0, 0);
@@ -192,7 +192,6 @@ class ArrayView {
     this.copy(c);
     const soon = !runs.out && r + 1 < runs.first.length && runs.first[r + 1] === step + 1;
     if (soon) this.outline(c, runs.start(runs.place[r + 1]), start);
-    const state = stateOf(this.operand, runs, step);
     for (const plane of this.planesOf(start)) {
       const [x, y, w, h] = grown(this.rectangle(start, plane), layout, layout.corner(plane));
       c.fillStyle = state === "in" ? this.hatchIn : state === "out" ? this.hatchOut : look.blue;

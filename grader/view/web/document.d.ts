@@ -136,6 +136,42 @@ declare namespace View {
     text: string;
   }
 
+  interface NumberTable {
+    title: string;
+    index: string;
+    columns: string[];
+    rows: (string[])[];
+    wrong: number[];
+    note: string;
+  }
+
+  interface RoofOfDtype {
+    name: string;
+    peak: number;
+  }
+
+  interface PredictedPoint {
+    name: string;
+    bytes: number;
+    operations: number;
+    seconds: number;
+  }
+
+  interface RooflinePicture {
+    bandwidth: number;
+    roofs: RoofOfDtype[];
+    points: PredictedPoint[];
+    note: string;
+  }
+
+  interface CaughtKernels {
+    ran: boolean;
+    caught: number;
+    of: number;
+    accepted: number;
+    of_right: number;
+  }
+
   interface Document {
     schema: number;
     name: string;
@@ -147,5 +183,10 @@ declare namespace View {
     trouble: string;
     kernels: KernelView[];
     other: WrongElements[];
+    about: string;
+    numbers: NumberTable[];
+    read_by: string;
+    roofline: RooflinePicture | null;
+    trials: CaughtKernels | null;
   }
 }

@@ -2,12 +2,12 @@
 // The meters: bytes compared with the minimum, and VMEM with its limit.
 
 class Meters {
-  /** @param {View.KernelView} kernel @param {Card[]} cards */
-  constructor(kernel, cards) {
+  /** @param {View.KernelView} kernel @param {Card[]} cards @param {boolean} steps */
+  constructor(kernel, cards, steps) {
     this.kernel = kernel;
     this.cards = cards.filter((card) => card.operand.counted && card.runs);
     this.total = kernel.read + kernel.written;
-    byId("hbm-steps").hidden = byId("curve").hidden = !this.cards.length;
+    byId("hbm-steps").hidden = byId("curve").hidden = !this.cards.length || !steps;
     this.fixed();
     this.vmem();
   }

@@ -2,8 +2,9 @@
 // One card per operand: its type, its block, its buffers in VMEM, its bytes, its wrong elements.
 
 const STATES = {
-  in: ["▼ comes in", "moves"], out: ["▲ goes out", "moves"], stays: ["stays", "held"],
+  in: ["▼ arrives", "moves"], out: ["▲ written back", "moves"], stays: ["stays", "held"],
   alone: ["not followed", ""], byHand: ["by hand", ""],
+  came: ["▼ in flight", "moves"], goes: ["▲ in flight", "moves"], none: ["", ""],
 };
 
 /** @param {View.OperandView} operand */
@@ -109,7 +110,7 @@ class Card {
     box.addEventListener("change", () => {
       this.view.showWrong = box.checked;
       this.view.visits = -1;
-      this.show(this.step);
+      this.show(this.step, this.flying);
     });
     label.append(box, ` wrong: ${many(wrong.wrong, "element")} in ${commas(wrong.wrong_blocks)} of ${many(wrong.of_blocks, "block")}`);
     words.append(label);
@@ -122,17 +123,21 @@ class Card {
     this.view.lay(Math.max(room, 60), scale, look);
   }
 
-  /** @param {number} step */
-  show(step) {
+  // `flying`: the copies in flight, "x_ref in", if the player goes through copies, turns or rows.
+  /** @param {number} step @param {Set<string> | null} [flying] */
+  show(step, flying = null) {
     this.step = step;
-    this.view.draw(step);
+    this.flying = flying;
     const { operand, runs } = this;
+    const comes = flying?.has(`${operand.label} in`), goes = flying?.has(`${operand.label} out`);
+    /** @type {Fate} */
+    const state = comes ? "in" : goes ? "out" : flying || !runs ? "stays" : stateOf(operand, runs, step);
+    this.view.draw(step, state);
     if (!runs) {
-      this.say(isByHand(operand) ? "byHand" : "alone");
+      this.say(comes ? "came" : goes ? "goes" : isByHand(operand) ? "byHand" : "alone");
       return;
     }
-    const state = stateOf(operand, runs, step);
-    this.say(state);
+    this.say(!flying ? state : comes ? "came" : goes ? "goes" : "none");
     if (this.moves) {
       const done = runs.done(step);
       write(this.moves, commas(operand.moves ? done : 0));
@@ -187,15 +192,15 @@ class Card {
     return Boolean(operand.moves) && !runs.out && r + 1 < runs.first.length && runs.first[r + 1] === step + 1;
   }
 
-  // This step in a clause: "x_ref (1, 4) comes in".
+  // This step in a clause: "x_ref block (1, 4) arrives".
   /** @param {number} step @returns {Clause} */
   clause(step) {
     const { operand, runs } = this;
     if (!runs) return null;
     const state = stateOf(operand, runs, step);
     const block = blockWords(operand, runs.start(runs.place[runs.run(step)]));
-    const verb = { in: "comes in", out: "goes out", stays: "stays" }[state];
-    return { state, words: `${operand.label} ${block} ${verb}` };
+    const verb = { in: "arrives", out: "is written back", stays: "stays" }[state];
+    return { state, words: `${operand.label} ${operand.element ? "window" : "block"} ${block} ${verb}` };
   }
 }
 

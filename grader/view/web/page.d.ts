@@ -11,6 +11,7 @@ interface Elements {
   timeline: HTMLCanvasElement;
   play: HTMLButtonElement;
   "scratch-card": HTMLTemplateElement;
+  "roofline-picture": HTMLCanvasElement;
 }
 
 /** Numbers in a list or a typed array. */
@@ -26,11 +27,17 @@ type Look = Record<string, string>;
 type Fate = "in" | "out" | "stays";
 /** A buffer in VMEM on a card: its box, the index of its block, and that block's state. */
 type Slot = { box: HTMLElement; index: HTMLElement; what: HTMLElement };
+/** What the player goes through. */
+type Unit = "step" | "turn" | "event" | "row";
+/** A copy that starts or a wait that begins, at a cycle. */
+type Happening = { at: number; words: string };
+/** A wrong result of a kernel, or of none (-1), and the step that writes a block. */
+type WrongResult = { kernel: number; wrong: View.WrongElements; stepOf: (at: number[]) => number };
 /** An operand's block at a step, in words. */
 type Clause = { state: Fate; words: string };
 
 /** The page's interface for a browser's console and for tests. */
-declare var kataView: { go: (step: number) => void; state: { step: number } };
+declare var kataView: { go: (position: number) => void; state: { position: number; playing: boolean } };
 
 /** One lane of the timeline: when each slice begins and ends, in cycles, and its kind's number. */
 type OneLane = { name: string; kinds: string[]; start: Int32Array; end: Int32Array; kind: Int32Array };

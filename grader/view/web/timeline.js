@@ -1,5 +1,5 @@
 // @ts-check
-// The predicted schedule: the core's actions, the copies in flight, the time of each grid step.
+// The predicted schedule: the core's actions, the copies in flight, the time of each position.
 
 const LANE = 20, AXIS = 22;
 
@@ -13,39 +13,26 @@ const tickWords = (time, tick) => {
 };
 
 class TimelineView {
-  /** @param {View.KernelView} kernel */
-  constructor(kernel) {
+  /** @param {View.KernelView} kernel @param {Positions} positions */
+  constructor(kernel, positions) {
     this.data = kernel.timeline;
     this.kernel = kernel;
+    this.positions = positions;
+    this.lanes = positions.lanes;
+    this.bounds = positions.bounds;
     this.canvas = byId("timeline");
-    this.zoom = "near";
-    if (!this.data) return;
-    this.bounds = sums(this.data.steps);
-    this.turns = sums(this.data.turns);
+    this.zoom = this.bounds.length <= 20 ? "whole" : "near";
+    this.step = 0;
     /** @type {number | null} */
     this.moment = null;
-    this.lanes = this.data.lanes.map((lane) => {
-      const count = lane.slices.length / 3;
-      const start = new Int32Array(count), end = new Int32Array(count), kind = new Int32Array(count);
-      let now = 0;
-      for (let n = 0; n < count; n++) {
-        start[n] = now + lane.slices[3 * n];
-        end[n] = now = start[n] + lane.slices[3 * n + 1];
-        kind[n] = lane.slices[3 * n + 2];
-      }
-      return { name: lane.name, kinds: lane.kinds, start, end, kind };
-    });
-    this.center = 0;  // the turn in the middle of the zoomed view
-    if ((this.loops ? this.turns : this.bounds).length <= 20) this.zoom = "whole";
+    // The upper row: the positions, or the turns of a loop that the player doesn't follow.
+    this.marks = this.bounds;
+    if (!this.tied && this.data?.turns.length > 1) this.marks = Int32Array.from([...sums(this.data.turns), this.data.cycles]);
   }
 
+  // The player's positions have times.
   get tied() {
     return this.bounds.length > 1;
-  }
-
-  // The grid has one step, and the kernel has its own loop.
-  get loops() {
-    return Boolean(this.data) && this.turns.length > 1;
   }
 
   /** @param {Look} look */
@@ -74,7 +61,7 @@ class TimelineView {
     const cut = this.data.until < this.data.cycles ? ` Only the first ${timeOf(this.data.until / this.data.clock)} are known in detail.` : "";
     write(byId("overlap"), overlapWords(this.data));
     byId("overlap").classList.toggle("turns", takesTurns(this.data));
-    const loose = this.tied ? "" : " Its turns are not the grid's steps, so it does not follow the slider.";
+    const loose = this.tied ? "" : ` It doesn't follow the slider: the turns of its loop aren't ${this.positions.words.many}.`;
     this.point(this.moment);
     write(words, `${whole} in all, ${commas(this.data.cycles)} cycles.${cut}${loose}`);
   }
@@ -86,17 +73,7 @@ class TimelineView {
     byId("moment").hidden = cycle === null;
     if (cycle === null) return;
     write(byId("moment"), momentWords(this.lanes, cycle, this.data.clock));
-    this.show(this.step || 0);
-  }
-
-  // Go to another turn of the kernel's loop. Returns false if there is no loop.
-  /** @param {number} by */
-  turn(by) {
-    if (!this.loops || this.bounds.length > 2) return false;
-    const now = this.moment === null ? -1 : upTo(this.turns, this.moment) - 1;
-    this.center = Math.max(0, Math.min(now + by, this.turns.length - 1));
-    this.point(this.turns[this.center]);
-    return true;
+    this.show(this.step);
   }
 
   /** @param {number} x */
@@ -108,11 +85,6 @@ class TimelineView {
   /** @param {number} step */
   span(step) {
     if (!this.tied || this.zoom === "whole") return [0, this.data.cycles];
-    if (this.loops) {
-      const { turns, center, nearby } = this;
-      const end = center + nearby + 1;
-      return [center <= nearby ? 0 : turns[center - nearby], end < turns.length ? turns[end] : this.data.cycles];
-    }
     const last = this.bounds.length - 2;
     const present = Math.min(step, last);
     const low = this.bounds[Math.max(0, present - this.nearby)];
@@ -157,7 +129,7 @@ class TimelineView {
     const { look } = this;
     c.font = "12px system-ui, sans-serif";
     this.axis(c);
-    this.label(c, this.loops ? "loop turn" : "grid step", 0);
+    this.label(c, !this.tied ? (this.marks.length ? "loop turn" : "") : { step: "grid step", turn: "loop turn", event: "event", row: "" }[this.positions.unit], 0);
     this.steps(c);
     this.lanes.forEach((lane, row) => {
       this.label(c, lane.name === "HBM" ? "HBM bus" : lane.name, row + 1);
@@ -222,9 +194,7 @@ class TimelineView {
 
   /** @param {Context} c */
   steps(c) {
-    if (!this.tied && !this.loops) return;
-    const { look } = this;
-    const bounds = this.loops ? [...this.turns, this.data.cycles] : this.bounds;
+    const { look, marks: bounds } = this;
     const top = this.top(0);
     let edge = -1;
     for (let n = Math.max(0, upTo(bounds, this.from) - 1); n + 1 < bounds.length && bounds[n] < this.to; n++) {
@@ -233,9 +203,9 @@ class TimelineView {
       edge = Math.ceil(right * 2) / 2;
       c.fillStyle = n % 2 ? look.grey : look.line;
       c.fillRect(left, top, Math.max(right - left, 0.7), LANE - 4);
-      if (right - left > 12 + 7 * String(n).length) {
+      if (right - left > 12 + 7 * String(n + 1).length) {
         c.fillStyle = look.ink;
-        c.fillText(commas(n), left + 4, top + 12);
+        c.fillText(commas(n + 1), left + 4, top + 12);
       }
     }
   }
@@ -260,10 +230,10 @@ class TimelineView {
     c.stroke();
   }
 
-  // The span of the current step in pixels: left edge and width.
+  // The span of the current position in pixels: left edge and width.
   /** @param {number} step @returns {Point} */
   present(step) {
-    if (!this.tied || this.loops || step + 1 >= this.bounds.length) return null;
+    if (!this.tied || step + 1 >= this.bounds.length) return null;
     const left = Math.max(this.x(this.bounds[step]), this.left);
     return [left, Math.max(this.x(this.bounds[step + 1]) - left, 2)];
   }
@@ -282,14 +252,16 @@ class TimelineView {
   outline(c, step) {
     const place = this.present(step);
     if (!place) return;
-    const { look, bounds } = this;
+    const { look, bounds, positions: { unit } } = this;
     c.strokeStyle = look["blue-line"];
     c.lineWidth = 2;
     c.strokeRect(place[0], AXIS - 5, place[1], this.height - AXIS + 4);
-    this.canvas.setAttribute("aria-label", `predicted timeline; step ${step} computes from ${timeOf(bounds[step] / this.data.clock)} to ${timeOf(bounds[step + 1] / this.data.clock)}`);
+    const from = timeOf(bounds[step] / this.data.clock), to = timeOf(bounds[step + 1] / this.data.clock);
+    const verb = unit === "step" ? "computes" : "lasts";
+    this.canvas.setAttribute("aria-label", `predicted timeline; ${unit} ${step + 1} ${unit === "event" ? `begins at ${from}` : `${verb} from ${from} to ${to}`}`);
   }
 
-  // The step that computes at a position in the canvas.
+  // The player's position at a place in the canvas.
   /** @param {number} x */
   stepAt(x) {
     const cycle = this.cycleAt(x);
