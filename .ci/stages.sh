@@ -108,6 +108,16 @@ pars() {
     .venv/bin/python tools/benchmarks/par_sweep.py
 }
 
+# Whether the points of the site's roofline playground are as predicted today.
+playground() {
+    .venv/bin/python tools/playground_data.py --check
+}
+
+# Whether the site's links to other sites lead somewhere.
+links() {
+    .venv/bin/python -m sphinx -q -b linkcheck docs/site "$work/links"
+}
+
 # A jax that is newer than the bound in pyproject.toml allows: "release" or "prerelease". pip warns
 # that the katas ask for another one, and installs it. JAX_INDEX is the address of the package index
 # with JAX's nightly builds, from JAX's installation guide.

@@ -113,7 +113,11 @@ def _range(words: str) -> range:
 
 def pages() -> list[Path]:
     """Every page of the course that may quote an output."""
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("katas/**/*.md")])
+    return sorted(
+        file
+        for pattern in ("*.md", "docs/*.md", "docs/site/parts/*.md", "katas/**/*.md")
+        for file in ROOT.glob(pattern)
+    )
 
 
 # ---- what a command prints ----

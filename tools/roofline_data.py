@@ -65,7 +65,7 @@ def stale(told: dict[str, Any]) -> list[str]:
 
     A solution that is no longer there, or has no case of production size any more, is one of them.
     """
-    today = {kata.name: _words(production_case(kata)) for kata in _every()}
+    today = {kata.name: _words(production_case(kata)) for kata in every()}
     return [point.kata for point in points_of(told) if today.get(point.kata) != point.case]
 
 
@@ -79,7 +79,7 @@ def production_case(kata: Kata) -> Case:
     return case
 
 
-def _every() -> list[Kata]:
+def every() -> list[Kata]:
     """All katas whose solutions are drawn: those for one chip, a TPU, with one core."""
     from grader.exercise.catalog import SOLUTIONS, katas
 
@@ -97,23 +97,19 @@ def _words(case: Case) -> str:
 
 def measure(names: Sequence[str]) -> None:
     """Predict these solutions, or all; what is known of the others is kept."""
-    import jax
-
-    from pallascope.tools.versions import versions
     from pallascope.tpu.chips import named
 
     chip = named(CHIP)
-    every = _every()
+    drawn = every()
     known = {point.kata: point for point in points_of(data())} if DATA.is_file() else {}
-    for kata in every:
+    for kata in drawn:
         if not names or kata.name in names:
-            known[kata.name] = _measured(kata)
+            known[kata.name] = measured(kata, production_case(kata), CHIP)
             print(f"{kata.name}: {known[kata.name].seconds * 1e6:.0f} µs", flush=True)
-            points = [known[one.name] for one in every if one.name in known]
+            points = [known[one.name] for one in drawn if one.name in known]
             told = {
                 "chip": CHIP,
-                "jax": jax.__version__,
-                "libtpu": versions()["libtpu"],
+                **versions_used(),
                 "peak": chip.peak,
                 "bandwidth": chip.bandwidth,
                 "points": [dataclasses.asdict(point) for point in points],
@@ -121,19 +117,30 @@ def measure(names: Sequence[str]) -> None:
             DATA.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
-def _measured(kata: Kata) -> Measured:
+def versions_used() -> dict[str, str | None]:
+    """The versions of jax and libtpu here, by name."""
+    from pallascope.tools.versions import versions
+
+    here = versions()
+    return {name: here[name] for name in ("jax", "libtpu")}
+
+
+def measured(kata: Kata, case: Case, chip: str) -> Measured:
+    """A solution, predicted for a chip. `seconds` is NaN if its time isn't known.
+
+    Raises ValueError if the chip's compiler refuses it.
+    """
     from grader.exercise import specs
     from pallascope.kernels import flops
     from pallascope.tools.files import load_module
     from pallascope.tpu import predictions
 
-    case = production_case(kata)
     solution = load_module(kata.solution)
     reference = specs.reference(solution, kata.name, case, evaluated=False)
     inputs = [trace_argument(array) for array in reference.inputs]
     spec, keywords = specs.spec_of(solution, kata.name, case)
     launch = functools.partial(getattr(solution, kata.name), **reference.keywords)
-    kernels = predictions(launch, *inputs, chip=CHIP)
+    kernels = predictions(launch, *inputs, chip=chip)
     operations = flops(functools.partial(spec, **keywords), inputs)
     share = 1.0
     if kata.name in SHARES:
