@@ -48,8 +48,8 @@ autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_baseurl = _PROJECT["urls"]["Documentation"] + "/"
-html_static_path = ["static"]
-html_css_files, html_js_files = ["site.css"], ["site.js"]
+html_static_path, html_favicon = ["static"], "static/favicon.svg"
+html_css_files, html_js_files = ["site.css"], [("site.js", {"priority": 100})]
 html_extra_path = ["extra"]  # views, as they are
 html_copy_source = html_show_sourcelink = False
 pygments_style, pygments_dark_style = "a11y-light", "github-dark"

@@ -34,7 +34,8 @@ def page(kata: Kata, all_katas: Sequence[Kata], drawn: bool) -> str:
     parts.append(dropdown("The file with its task, to copy", fence("python", _code(module, text))))
     if drawn:
         parts += ["## The solution, step by step"]
-        parts += ["The blocks that the solution moves, without its code. The arrow keys step."]
+        how = "Click into it, and the arrow keys step."
+        parts += [f"The blocks that the solution moves, without its code. {how}"]
         parts.append(view(kata.name, "../../views"))
     if kata.key.after:
         told = "\n\n".join(_blocks(kata.key.after.strip("\n")))

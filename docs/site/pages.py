@@ -63,6 +63,8 @@ _BADGE = re.compile(r"\[!\[(?P<words>[^\]]*)\]\(https?://[^)]*\)\]\((?P<to>[^)]*
 _CODE = re.compile(r"^(?P<fence>`{3,}|~{3,})[\s\S]*?^(?P=fence)$", re.MULTILINE)
 #: In a docstring: code, and signs that reStructuredText would read as marks.
 _PROSE = re.compile(r"`(?P<code>[^`]+)`|(?P<sign>[*|_\\](?!\w))")
+#: A row of a list of names, such as of a package's modules.
+_ROW = re.compile(r"\S+ {2,}\S")
 _TRACKS = re.compile(r"<!-- BEGIN TRACKS.*?-->\n(?P<table>.*?)<!-- END TRACKS -->", re.DOTALL)
 
 
@@ -147,6 +149,8 @@ def write_pages(root: Path, folder: Path, repository: str) -> dict[str, str]:
     for source, page in site.pages.items():
         if source.endswith(".md"):
             text = (root / source).read_text(encoding="utf-8")
+            if source == "README.md":  # the front page has its title
+                text = re.sub(r"^# .*", "# Start", text, count=1)
             site.write(page, text + _below(site, source), source)
     for kata in site.katas:
         views = [f"{kata.name}.html"] if (folder / VIEWS / f"{kata.name}.html").exists() else []
@@ -169,9 +173,22 @@ def _below(site: _Site, source: str) -> str:
     if source == "docs/errors.md":
         return known_mistakes(site.katas)
     if source == "katas/README.md":
-        return toctree("", [f"{track}/index" for track in _tracks(site)])
+        return toctree("", [f"{track}/index" for track in _tracks(site)]) + _list_of_katas(site)
     track = Path(source).parent.name
     return toctree("", [kata.name for kata in site.katas if kata.track == track])
+
+
+def _list_of_katas(site: _Site) -> str:
+    """All katas with their new ideas, folded by track."""
+    parts = ["## All katas"]
+    for track in _tracks(site):
+        rows = ["| kata | new idea |", "|---|---|"]
+        for kata in site.katas:
+            if kata.track == track:
+                name = f"[{kata_page.number(kata)} {kata.name}]({kata.id}.py)"
+                rows.append(f"| {name} | {_cell(kata.key.concept)} |")
+        parts.append(dropdown(track, "\n".join(rows)))
+    return "\n\n" + "\n\n".join(parts) + "\n"
 
 
 def _tracks(site: _Site) -> list[str]:
@@ -266,14 +283,14 @@ def docstring_as_rst(
 def _literal_blocks(lines: Iterable[str]) -> Iterator[str]:
     indented = False
     for line in lines:
-        begins = line.startswith((" ", "\t"))
+        begins = line.startswith((" ", "\t")) or bool(_ROW.match(line))
         if begins and not indented:
             yield from ("", "::", "")
         elif line.strip() and not begins and indented:
             yield ""
         if line.strip():
             indented = begins
-        yield line if begins else _PROSE.sub(_as_rst, line)
+        yield f"    {line}" if begins else _PROSE.sub(_as_rst, line)
 
 
 def _as_rst(found: re.Match[str]) -> str:

@@ -89,7 +89,7 @@ EXPLAINED: dict[Check | None, tuple[tuple[str, str], ...]] = {
             "a-ref-is-a-handle-to-memory",
         ),
         (
-            "traced once for all grid steps|An index map is traced once|"
+            "traced once for all grid steps|An index map is traced once|truth value of an array|"
             "jit traces the function once|have no values yet|"
             "size of a grid dimension may stay|NumPy needs numbers|"
             r"Use @pl\.when\(condition\)",

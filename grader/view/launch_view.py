@@ -59,6 +59,8 @@ from pallascope.tpu.pipeline_steps import BlockMotion, LaunchMotion
 
 #: Seconds for the learner's launch in the interpreter, unless the key has another limit.
 PATIENCE = 60.0
+#: In that many turns of its loop, a kernel with two slots uses each twice.
+MANY_TURNS = 4
 #: A launch at given sizes is run only up to this many grid steps.
 MOST_STEPS = 256
 
@@ -153,19 +155,35 @@ def _wrong(evidence: Evidence, finding: Finding) -> tuple[Comparison, ...]:
 def case_of_many_steps(client: WorkerClient, kata: Kata, seed: int) -> Case:
     """The first hidden case of a session whose grids have two steps or more on each axis.
 
-    If there is none, it is the first of those with the fewest axes of one step. Raises BrokenKata,
-    SandboxError.
+    If there is none, it is the first of those with the fewest axes of one step. If all grids have
+    one step in all cases, it is the first whose kernel's own loop has `MANY_TURNS`, so that slots
+    are used again, or else the one with the most turns. Raises BrokenKata, SandboxError.
     """
     cases = [case for case in hidden_cases(kata, seed) if not case.production]
     found: list[int] = []
+    steps = 1
     for case in cases:
         launch = client.solution(kata, case, client.inputs(kata, case), kind=TpuLaunchClient)
         followed = launch.followed()
         kernels = followed.kernels if isinstance(followed, LaunchMotion) else ()
         found.append(sum(size == 1 for motion in kernels for size in motion.traffic.grid))
-        if not found[-1]:
+        steps = max([steps, *(motion.steps for motion in kernels)])
+        if kernels and not found[-1] and steps > 1:
             return case
-    return cases[found.index(min(found))]
+    if steps > 1 or kata.key.mesh:
+        return cases[found.index(min(found))]
+    turns: list[int] = []
+    for case in cases:
+        turns.append(_turns(par_document(client, kata, case)))
+        if turns[-1] >= MANY_TURNS:
+            break
+    return cases[turns.index(max(turns))]
+
+
+def _turns(document: Document) -> int:
+    """The number of turns of the longest loop of a kernel, 0 if no schedule is known."""
+    timelines = [kernel.timeline for kernel in document.kernels if kernel.timeline]
+    return max((len(timeline.turns) for timeline in timelines), default=0)
 
 
 # ---- katas without a launch ----

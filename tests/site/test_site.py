@@ -278,7 +278,7 @@ def test_the_playground_tells_each_point_as_its_data_does(browser: Any, address:
     assert tab.page.locator("#plot circle").count() > 50
     rows = tab.page.locator("#points tr").count()
     assert rows == len(data["katas"]) + 1
-    tab.page.get_by_text("Your own kernel").click()
+    tab.page.locator("summary", has_text="Your own kernel").click()
     for name, value in (("operations", "2e12"), ("bytes", "1e9"), ("time", "4000")):
         tab.page.locator(f"#own-{name}").fill(value)
     assert "at least 2.18 ms" in tab.page.locator("#own-told").inner_text()

@@ -3,7 +3,7 @@
 
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const LEFT = 60, RIGHT = 790, TOP = 10, BOTTOM = 420;
+  const LEFT = 84, RIGHT = 790, TOP = 10, BOTTOM = 420;
   const byId = (id) => document.getElementById(id);
   let data = null;
 
@@ -75,9 +75,10 @@
       const corners = [[begin, roof(begin, dtype)], [ridge, peak(dtype)], [end, peak(dtype)]];
       const points = corners.map(([x, y]) => `${across(x)},${up(y)}`).join(" ");
       put("polyline", { class: dtype === "int8" ? "roof narrow" : "roof", points });
-      const words = `${dtype}: ${shown(peak(dtype) / 1e12)} T/s`;
-      put("text", { x: RIGHT, y: up(peak(dtype)) - 5, "text-anchor": "end" }, words);
     }
+    const [half, int8] = ["bfloat16", "int8"].map((dtype) => shown(peak(dtype) / 1e12));
+    const words = `bfloat16: ${half} T/s, int8 (dashed): ${int8} T/s`;
+    put("text", { x: RIGHT, y: up(peak("int8")) - 6, "text-anchor": "end" }, words);
   };
 
   const draw = () => {
@@ -110,7 +111,7 @@
     const each = kata(), name = byId("chip").value, at = point(chosen());
     const whole = `${each.number} ${each.kata}, ${chosen().case}, on a ${name}: `;
     if (!chosen().on[name]) return `${whole}no time, because the compiler refuses these blocks or the schedule can't be followed.`;
-    if (!at) return `${whole}${time(chosen().on[name][0])} for ${size(chosen().on[name][1])}. It only moves data, so it isn't on the picture.`;
+    if (!at) return `${whole}${time(chosen().on[name][0])} for ${size(chosen().on[name][1])}. It only moves data, so it isn't in the picture.`;
     return whole + told(at, chosen().operations, chosen().dtype);
   };
 
@@ -123,31 +124,39 @@
   const own = () => {
     const [operations, bytes, micros] = ["own-operations", "own-bytes", "own-time"].map((id) => Number(byId(id).value));
     let words = "Enter operations and bytes; with a time, the kernel is drawn as a square.";
-    if (operations > 0 && bytes > 0) {
+    if ([operations, bytes, micros].some(Number.isNaN)) {
+      words = "Enter plain numbers, such as 2.75e11.";
+    } else if (operations > 0 && bytes > 0) {
       const best = Math.max(operations / peak("bfloat16"), bytes / chip().bandwidth);
       words = `On a ${byId("chip").value}, it takes at least ${time(best)}.`;
       const at = { bytes, seconds: micros / 1e6, intensity: operations / bytes, speed: operations / micros * 1e6 };
       if (micros > 0) {
         put("rect", { class: "own", x: across(at.intensity) - 6, y: up(at.speed) - 6, width: 12, height: 12 });
-        words += ` ${told(at, operations, "bfloat16")}`;
+        const faster = micros / 1e6 < best;
+        words += faster ? " No kernel is faster than that: check the numbers and their units." : ` ${told(at, operations, "bfloat16")}`;
       }
     }
     byId("own-told").textContent = words;
   };
 
   const table = () => {
-    const row = (cells, tag) => {
+    const row = (cells, tag, address = "") => {
       const line = document.createElement("tr");
       line.append(...cells.map((words) => Object.assign(document.createElement(tag), { textContent: words })));
+      if (address) {
+        const link = Object.assign(document.createElement("a"), { href: address, textContent: cells[0] });
+        line.firstChild.replaceChildren(link);
+      }
       return line;
     };
     const rows = data.katas.map((each) => {
       const first = each.cases[0], at = point(first), on = first.on[byId("chip").value];
       const share = at ? `${shown(100 * at.speed / roof(at.intensity, first.dtype))} %` : "–";
-      return [`${each.number} ${each.kata}`, first.case, on ? time(on[0]) : "–", on ? size(on[1]) : "–", share];
+      const cells = [`${each.number} ${each.kata}`, first.case, on ? time(on[0]) : "–", on ? size(on[1]) : "–", share];
+      return row(cells, "td", `katas/${each.track}/${each.kata}.html`);
     });
     const head = row(["kata", "size", "time", "bytes", "of the roof"], "th");
-    byId("points").replaceChildren(head, ...rows.map((cells) => row(cells, "td")));
+    byId("points").replaceChildren(head, ...rows);
   };
 
   // ---- choices ----
@@ -167,6 +176,15 @@
     show();
   };
 
+  // The katas of the chosen track; the one that is chosen stays, if it is among them.
+  const narrowed = () => {
+    const track = byId("track").value;
+    const shown = data.katas.filter((each) => !track || each.track === track);
+    options(byId("kata"), shown.map((each) => [each.kata, `${each.number} ${each.kata}`]));
+    sizes();
+    show();
+  };
+
   const sizes = () => options(byId("size"), kata().cases.map((each, place) => [String(place), each.case]));
 
   const start = (read) => {
@@ -181,7 +199,8 @@
     sizes();
     if (kata().cases[asked.get("size")]) byId("size").value = asked.get("size");
     byId("kata").addEventListener("change", () => choose(byId("kata").value));
-    for (const id of ["chip", "size", "track"]) byId(id).addEventListener("change", show);
+    byId("track").addEventListener("change", narrowed);
+    for (const id of ["chip", "size"]) byId(id).addEventListener("change", show);
     for (const id of ["own-operations", "own-bytes", "own-time"]) byId(id).addEventListener("input", draw);
     document.querySelectorAll(".playground form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
     show();

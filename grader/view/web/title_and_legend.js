@@ -137,7 +137,7 @@ const wrongList = ({ wrong, kernel, stepOf }, jumpTo) => {
 
 const BLOCKS = [["swatch held", "in VMEM, stays"], ["swatch in", "arrives from HBM"], ["swatch out", "is written back to HBM"],
   ["swatch next", "next, on its way"], ["swatch visited", "has been moved"]];
-const COPIES = [["swatch in", "copy from HBM, in flight"], ["swatch out", "copy to HBM, in flight"],
+const COPIES = [["swatch came", "copy from HBM, in flight"], ["swatch out", "copy to HBM, in flight"],
   ["swatch wait", "the core waits, or hasn't waited yet"], ["swatch held", "the core computes; data in use"]];
 
 /** @param {View.KernelView} kernel @param {Unit} unit */
