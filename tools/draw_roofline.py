@@ -68,8 +68,8 @@ NAMED_BELOW: Mapping[str, Point] = {
     "tiled_matmul": (9, 8),
     "launch_matmul": (4, -17),
     "int8_matmul": (9, 4),
-    "flash_backward_dq": (9, 4),
-    "flash_attention": (10, 7),
+    "flash_backward_dq": (-16, 15),
+    "flash_attention": (-20, 11),
     "dot_product_attention": (8, 13),
     "causal_flash": (8, -2),
     "flash_custom_vjp": (8, 11),
@@ -78,6 +78,7 @@ NAMED_BELOW: Mapping[str, Point] = {
     "splash_backward_dkv": (9, 5),
     "sliding_window_and_sinks": (9, 8),
 }
+WIDTH = 6.2  # of a letter of these words
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,6 +157,8 @@ def roofline(told: dict[str, Any]) -> Picture:
             if point.kata in named:
                 dx, dy = named[point.kata]
                 x, y = axes.at(point)
+                ends = x + dx + (WIDTH * len(point.kata) if dx > 0 else 0)
+                assert ends < axes.left + axes.width, f"{point.kata} ends beyond the picture"
                 p.text(x + dx, y + dy, point.kata, "ink halo", "start" if dx > 0 else "end", 11)
         for point in inside:
             _point(p, axes.at(point), point.number[0], _told(point))

@@ -35,6 +35,7 @@ linkcheck_timeout, linkcheck_retries = 20, 2
 #: Pages that don't exist before the first release, and sites that refuse programs.
 linkcheck_ignore = [
     rf"{_PROJECT['urls']['Repository']}.*",
+    rf"{_PROJECT['urls']['Documentation']}.*",
     r"https://colab\..*",
     r"https://codespaces\..*",
 ]

@@ -285,7 +285,8 @@ def _literal_blocks(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         begins = line.startswith((" ", "\t")) or bool(_ROW.match(line))
         if begins and not indented:
-            yield from ("", "::", "")
+            table = bool(_ROW.match(line.strip()))
+            yield from ("", f".. code-block:: {'text' if table else 'python'}", "")
         elif line.strip() and not begins and indented:
             yield ""
         if line.strip():
