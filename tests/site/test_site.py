@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html.parser
+import importlib
 import json
 import posixpath
 import re
@@ -26,8 +27,8 @@ from pallascope.tools.regions import regions
 from tests.support.repositories import ROOT
 
 sys.path.append(str(ROOT / "tools"))
-import playground_data
-import roofline_data
+playground_data = importlib.import_module("playground_data")
+roofline_data = importlib.import_module("roofline_data")
 
 EVERY = katas(ROOT, SOLUTIONS)
 #: What the site is built from. Its sources are written into its folder, so it is built from a copy.
