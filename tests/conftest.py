@@ -36,7 +36,7 @@ for variable, value in environment(CPU, {}).items():
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-#: No network of its own: a page's requests are the only ones.
+#: The browser itself asks for nothing: a page's requests are the only ones.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

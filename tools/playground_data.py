@@ -1,7 +1,7 @@
-"""Write docs/site/static/playground.json: the solutions on several chips and sizes, predicted.
+"""Write docs/site/parts/playground.json: the solutions on several chips and sizes, predicted.
 
     python tools/playground_data.py             predicts all, in about half an hour
-    python tools/playground_data.py NAME …      predicts these, and keeps what is known of others
+    python tools/playground_data.py NAME …      predicts these, and keeps the others' points
     python tools/playground_data.py --check     exits with 1 if a kata or a size is missing or no
                                                 longer drawn, if the v5e's points aren't those of
                                                 docs/roofline.json, or if CHECKED differ
@@ -12,7 +12,6 @@ With another jax than that in docs/roofline.json, times aren't compared. Nothing
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import math
 import sys
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from grader.exercise.catalog import Kata
     from grader.verdict import Case
 
-DATA = ROOT / "docs/site/static/playground.json"
+DATA = ROOT / "docs/site/parts/playground.json"
 CHIPS = ("v5e", "v6e", "v5p")
 SIZES = 3  # of a kata at most
 SEEDS = 12  # in which other sizes are looked for
@@ -47,13 +46,9 @@ def cases(kata: Kata) -> list[Case]:
     found = [roofline_data.production_case(kata)]
     for seed in range(1, SEEDS):
         case = draw(kata.id, kata.key, seed, {})[-1]
-        if len(found) < SIZES and words(case) not in map(words, found):
+        if len(found) < SIZES and roofline_data.words(case) not in map(roofline_data.words, found):
             found.append(case)
     return found
-
-
-def words(case: Case) -> str:
-    return str(dataclasses.replace(case, production=False))
 
 
 def points(kata: Kata) -> dict[str, Any]:
@@ -64,12 +59,12 @@ def points(kata: Kata) -> dict[str, Any]:
 
 
 def _case(kata: Kata, case: Case) -> dict[str, Any]:
-    told: dict[str, Any] = {"case": words(case), "on": {}}
+    told: dict[str, Any] = {"case": roofline_data.words(case), "on": {}}
     for chip in CHIPS:
         try:
             point = roofline_data.measured(kata, case, chip)
         except ValueError as error:  # another chip's compiler may refuse blocks that fit a v5e
-            print(f"{kata.name}, {chip}, {words(case)}: {error}", file=sys.stderr)
+            print(f"{kata.name}, {chip}, {roofline_data.words(case)}: {error}", file=sys.stderr)
             told["on"][chip] = None
             continue
         told |= {"dtype": point.dtype, "operations": point.operations}
@@ -128,7 +123,7 @@ def differences(every: list[Kata]) -> Iterator[str]:
             yield f"{kata.name} is missing"
             continue
         there = [case["case"] for case in known[kata.name]["cases"]]
-        if there != (here := list(map(words, cases(kata)))):
+        if there != (here := list(map(roofline_data.words, cases(kata)))):
             yield f"{kata.name} has the sizes {there}, not {here}"
             continue
         first = known[kata.name]["cases"][0]["on"]["v5e"]

@@ -65,7 +65,7 @@ def stale(told: dict[str, Any]) -> list[str]:
 
     A solution that is no longer there, or has no case of production size any more, is one of them.
     """
-    today = {kata.name: _words(production_case(kata)) for kata in every()}
+    today = {kata.name: words(production_case(kata)) for kata in every()}
     return [point.kata for point in points_of(told) if today.get(point.kata) != point.case]
 
 
@@ -88,7 +88,8 @@ def every() -> list[Kata]:
     return [kata for kata in drawn if kata.key.target.uses_libtpu]
 
 
-def _words(case: Case) -> str:
+def words(case: Case) -> str:
+    """A case in words, without its production size being mentioned."""
     return str(dataclasses.replace(case, production=False))
 
 
@@ -150,7 +151,7 @@ def measured(kata: Kata, case: Case, chip: str) -> Measured:
         kata=kata.name,
         number=f"{kata.track[0]}.{kata.number}",
         dtype="int8" if integers else case.dtype,
-        case=_words(case),
+        case=words(case),
         operations=float(f"{operations * share:.4g}"),
         bytes=sum(kernel.bytes for kernel in kernels),
         seconds=float(f"{sum(kernel.seconds or math.nan for kernel in kernels):.4g}"),

@@ -29,8 +29,7 @@ project = html_title = "Pallas Katas"
 author = copyright = "the Pallas Katas authors"
 version = release = _PROJECT["version"]
 extensions = ["myst_parser", "sphinx_design", "sphinx_copybutton", "sphinx.ext.autodoc"]
-exclude_patterns = ["parts", "README.md"]
-suppress_warnings = ["misc.highlighting_failure"]  # outputs quoted as Python's, cut short
+exclude_patterns = ["parts"]
 linkcheck_timeout, linkcheck_retries = 20, 2
 #: Pages that don't exist before the first release, and sites that refuse programs.
 linkcheck_ignore = [

@@ -23,15 +23,14 @@ _LIST = re.compile(r"(?:-|\d+\.) ")
 def page(kata: Kata, all_katas: Sequence[Kata], drawn: bool) -> str:
     """The page as Markdown, with links relative to the kata's file. `drawn`: it has a view."""
     text = kata.stub_text()
-    module = ast.parse(text)
-    docstring = ast.get_docstring(module) or ""
+    docstring = ast.get_docstring(ast.parse(text)) or ""
     parts = [f"# {number(kata)} {kata.name}", _facts(kata, all_katas, docstring)]
     parts += _sections(docstring + "\n")
     if spec := function(text, f"{kata.name}_spec"):
         parts += ["## Specification", fence("python", spec)]
     parts += ["## Hints", _hints(kata.key.hints)]
     parts += ["## The file", "Your task is between `# BEGIN SOLUTION` and `# END SOLUTION`."]
-    parts.append(dropdown("The file with its task, to copy", fence("python", _code(module, text))))
+    parts.append(dropdown("The file with its task, to copy", fence("python", _code(text))))
     if drawn:
         parts += ["## The solution, step by step"]
         how = "Click into it, and the arrow keys step."
@@ -83,9 +82,9 @@ def function(text: str, name: str) -> str:
     return ""
 
 
-def _code(module: ast.Module, text: str) -> str:
+def _code(text: str) -> str:
     """The file below its docstring, which is the rest of the page."""
-    first = module.body[0]
+    first = ast.parse(text).body[0]
     return "\n".join(text.splitlines()[first.end_lineno :]).strip("\n")
 
 
@@ -105,7 +104,7 @@ def view(name: str, folder: str, play: bool = False) -> str:
         "{raw} html",
         f'<iframe class="view" data-view="{folder}/{told}.html"{" data-play" if play else ""} '
         f'loading="lazy" title="{told}, step by step"></iframe>\n'
-        f'<p class="view-link"><a href="{folder}/{told}.html">Open it in a page of its own</a></p>',
+        f'<p class="view-link"><a href="{folder}/{told}.html">Open it in a new page</a></p>',
     )
 
 
@@ -123,7 +122,7 @@ def _sections(docstring: str) -> Iterator[str]:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Paragraphs and lists; what is indented is a picture or code, also over empty lines."""
+    """Paragraphs and lists. Indented lines are a picture or code, also over empty lines."""
     picture: list[str] = []
     prose: list[str] = []
 

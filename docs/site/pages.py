@@ -37,22 +37,10 @@ TOP = {
 }
 #: Guides by readers, in the order of the site's navigation. All others come after them.
 LEARNERS = (
-    *(
-        "your-day",
-        "commands",
-        "editors",
-        "view",
-        "why-write-a-kernel",
-        "choosing-a-kernel-language",
-    ),
-    *("debugging-a-kernel", "cost-of-operations", "cost-of-a-batch", "from-jaxpr-to-bundles"),
-    *(
-        "predictions",
-        "other-kernels",
-        "reading-production-kernels",
-        "profiling-on-a-tpu",
-        "on-a-gpu",
-    ),
+    *("your-day", "commands", "editors", "view", "why-write-a-kernel"),
+    *("choosing-a-kernel-language", "debugging-a-kernel", "cost-of-operations"),
+    *("cost-of-a-batch", "from-jaxpr-to-bundles", "predictions", "other-kernels"),
+    *("reading-production-kernels", "profiling-on-a-tpu", "on-a-gpu"),
 )
 OTHERS = ("your-own-kernels", "teaching-a-class", "grading-many", "scale", "guiding-a-model")
 #: Comments around a kata's task.
@@ -153,12 +141,12 @@ def write_pages(root: Path, folder: Path, repository: str) -> dict[str, str]:
                 text = re.sub(r"^# .*", "# Start", text, count=1)
             site.write(page, text + _below(site, source), source)
     for kata in site.katas:
-        views = [f"{kata.name}.html"] if (folder / VIEWS / f"{kata.name}.html").exists() else []
-        text = kata_page.page(kata, site.katas, bool(views))
+        drawn = (folder / VIEWS / f"{kata.name}.html").exists()
+        text = kata_page.page(kata, site.katas, drawn)
         site.write(f"katas/{kata.track}/{kata.name}", text, f"katas/{kata.id}.py")
     parts = folder / "parts"
     playground = (parts / "playground.md").read_text(encoding="utf-8")
-    data = (folder / "static/playground.json").read_text(encoding="utf-8").strip()
+    data = (folder / "parts/playground.json").read_text(encoding="utf-8").strip()
     site.write("playground", playground.replace("{{DATA}}", data))
     site.sources["playground"] = "docs/site/parts/playground.md"
     for file in sorted((parts / "api").glob("*.md")):
@@ -263,8 +251,8 @@ def _row(mistake: Mistake) -> str:
     return f"| {_cell(mistake.title)} | {mistake.caught.title} | {_cell(mistake.says)} |"
 
 
-def _cell(text: str | None) -> str:
-    return escaped((text or "").replace("\n", " ")) or "–"
+def _cell(text: str) -> str:
+    return escaped(text.replace("\n", " "))
 
 
 # ---- docstrings ----

@@ -393,7 +393,8 @@ VIEW_ENDING = ".view.html"
 
 
 def view_arguments(parser: argparse.ArgumentParser) -> None:
-    launch_arguments(parser, default="the first with two steps or more on each axis of the grid")
+    default = "the first with two steps or more on each axis of the grid, or four turns of a loop"
+    launch_arguments(parser, default=default)
     output_option(parser, VIEW_ENDING)
     parser.add_argument(
         "--no-open", action="store_true", help="write the file without opening a browser"
@@ -407,11 +408,11 @@ def run_view(options: argparse.Namespace, root: Path, console: Console) -> int:
             f"kata view draws TPU launches only. For this GPU kata, kata cost {kata.name} shows "
             "the kernel's blocks, shared memory and registers"
         )
-    kept, document = _viewed(options, kata)
+    chosen, document = _viewed(options, kata)
     file = write_output(options, f"{kata.name}{VIEW_ENDING}", page(document))
     print_line(console, f"wrote {file}: {_view_in_words(document)}")
-    if kept:
-        print_line(console, kept)
+    if chosen:
+        print_line(console, chosen)
     address = file.resolve().as_uri()
     reason = "" if options.no_open else why_no_browser(os.environ, sys.platform)
     if options.no_open or reason or not webbrowser.open(address):

@@ -216,7 +216,7 @@ class KataCase(pytest.Item):
 
 
 def has_links(config: pytest.Config) -> bool:
-    """Whether a failure's text ends with the address of its explanation: not with -q."""
+    """Whether a failure's text has the address of its explanation: not with -q."""
     return config.get_verbosity() >= 0
 
 

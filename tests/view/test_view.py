@@ -25,11 +25,17 @@ from grader.view.document import (
     differences,
 )
 from grader.view.kernel_view import MOST, MOST_BLOCKS, kernel_of, timeline, wrong_of
-from grader.view.launch_view import gather_without_launch, page
+from grader.view.launch_view import (
+    MANY_TURNS,
+    case_of_many_steps,
+    gather_without_launch,
+    page,
+)
 from pallascope.checks.compare import Comparison, Sum, compare
 from pallascope.model import Mode, Role, Roundings
 from pallascope.tools import codec
 from pallascope.tpu.chips import named
+from pallascope.tpu.libtpu import unavailable_reason
 from pallascope.tpu.perfetto import step_spans
 from pallascope.tpu.pipeline_steps import BlockMotion, motions
 from pallascope.tpu.pipeline_steps import Path as Runs
@@ -390,6 +396,17 @@ def test_without_such_a_case_it_is_the_one_with_the_fewest_single_steps(shared: 
     assert found["kernels"][0]["grid"] == [1]
     double = repository.single_kata(shared.root, "double")
     assert found["case"] == str(cost_studies.case_of(double, 0, 0, {}))
+
+
+def test_a_loop_with_two_slots_is_drawn_with_four_turns(asking: WorkerClient) -> None:
+    exercise = repository.single_kata(ROOT, "double_buffer")
+    first = cost_studies.case_of(exercise, 0, 0, {})
+    assert first.sizes["M"] == 2 * first.sizes["bm"]  # two turns: no slot is used twice
+    chosen = case_of_many_steps(asking, exercise, 0)
+    if unavailable_reason():  # without a schedule, no turns are known
+        assert chosen == first
+    else:
+        assert chosen.sizes["M"] >= MANY_TURNS * chosen.sizes["bm"]
 
 
 # ---- without a launch ----

@@ -1,4 +1,4 @@
-// The roofline playground: playground.json holds the points, tools/playground_data.py writes it.
+// The roofline playground. Its points are in the page, from parts/playground.json.
 "use strict";
 
 (() => {
@@ -19,7 +19,7 @@
   const size = (bytes) => scaled(bytes, ["B", "KiB", "MiB", "GiB"], 1024);
   const count = (value) => scaled(value, ["", "thousand", "million", "billion", "trillion"], 1000).trim();
 
-  // ---- what is chosen ----
+  // ---- the choice ----
 
   const chip = () => data.chips[byId("chip").value];
   const kata = () => data.katas.find((each) => each.kata === byId("kata").value);

@@ -27,7 +27,7 @@ type Look = Record<string, string>;
 type Fate = "in" | "out" | "stays";
 /** A buffer in VMEM on a card: its box, the index of its block, and that block's state. */
 type Slot = { box: HTMLElement; index: HTMLElement; what: HTMLElement };
-/** What the player goes through. */
+/** The kind of the player's positions. */
 type Unit = "step" | "turn" | "event" | "row";
 /** A copy that starts or a wait that begins, at a cycle. */
 type Happening = { at: number; words: string };

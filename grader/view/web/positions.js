@@ -1,6 +1,6 @@
 // @ts-check
 // The player's positions: grid steps; else turns of the kernel's loop, its copies and waits, or rows
-// of the table of chips. Each is told in a sentence. Positions are counted from 0 here, and from 1
+// of the table of chips. Each has a sentence. Positions are counted from 0 here, and from 1
 // wherever a person sees them.
 
 /** @type {Record<Unit, { one: string; many: string; long: string }>} */
